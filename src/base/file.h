@@ -1,0 +1,61 @@
+#pragma once
+#include <cstddef>
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/fd.h"
+
+namespace lockstep::base {
+
+/// A file that fails to be written leaves nothing behind; one that succeeds replaces the old whole.
+///
+/// Bytes go to a temporary file in the same folder, named `.<name>.<pid>.<random>.tmp`; `commit`
+/// syncs it, renames it over the target and syncs the folder. Without `commit` the destructor
+/// removes it. Temporary files whose process is dead are swept when the next one is opened.
+///
+/// Throws InternalError (`os_error`), which the room above turns into its own kind.
+class AtomicFile {
+ public:
+  explicit AtomicFile(std::filesystem::path target);
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  void write(std::span<const std::byte> bytes);
+  void commit();
+
+  std::size_t written() const { return written_; }
+  const std::filesystem::path& target() const { return target_; }
+
+ private:
+  std::filesystem::path target_;
+  std::filesystem::path temporary_;
+  Fd fd_;
+  std::size_t written_ = 0;
+};
+
+/// The whole file. Throws DataError naming the path when it cannot be read or is over `limit` bytes.
+std::vector<std::byte> read_file(const std::filesystem::path& path, std::size_t limit = SIZE_MAX);
+
+/// A new private folder (mode 0700) under $TMPDIR or /tmp, removed with all in it by the destructor.
+class TemporaryFolder {
+ public:
+  explicit TemporaryFolder(const std::string& prefix = "lockstep");
+  ~TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+
+  /// Leaves the folder in place.
+  void keep() { keep_ = true; }
+
+ private:
+  std::filesystem::path path_;
+  bool keep_ = false;
+};
+
+}  // namespace lockstep::base
