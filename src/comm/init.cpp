@@ -1,0 +1,77 @@
+#include <unistd.h>
+
+#include <cstdlib>
+#include <mutex>
+#include <numeric>
+
+#include "base/concat.h"
+#include "comm/group_impl.h"
+
+namespace lockstep {
+namespace {
+
+/// The process's world. Never destroyed: a program that ends without destroy_process_group must
+/// keep its exit code, and tearing threads down while statics die would not let it.
+struct DefaultWorld {
+  std::mutex mutex;
+  std::optional<Group> group;
+};
+
+DefaultWorld& default_world() {
+  static DefaultWorld* world = new DefaultWorld;
+  return *world;
+}
+
+/// A program that ended in order has left, not died, whether it said so or not.
+void leave_at_exit() {
+  DefaultWorld& world = default_world();
+  const std::lock_guard lock(world.mutex);
+  if (world.group) world.group->impl()->world->leave();
+}
+
+}  // namespace
+
+Group join_group(InitOptions options) {
+  auto made = comm::make_world(options);
+  std::vector<int> ranks(static_cast<std::size_t>(made->identity.place.world_size));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return Group(std::make_shared<Group::Impl>(std::move(made), options.group_name, std::move(ranks),
+                                             options.backend, options.timeout));
+}
+
+Group init_process_group(InitOptions options) {
+  DefaultWorld& world = default_world();
+  const std::lock_guard lock(world.mutex);
+  if (world.group)
+    throw UsageError("init_process_group was called twice in this process",
+                     "call destroy_process_group() before, or use world()");
+  world.group = join_group(std::move(options));
+  [[maybe_unused]] static const int registered = std::atexit(leave_at_exit);
+  return *world.group;
+}
+
+void destroy_process_group() {
+  DefaultWorld& world = default_world();
+  const std::lock_guard lock(world.mutex);
+  if (!world.group) throw UsageError("destroy_process_group was called before init_process_group");
+  world.group->impl()->world->leave();
+  world.group.reset();
+}
+
+Group world() {
+  DefaultWorld& world = default_world();
+  const std::lock_guard lock(world.mutex);
+  if (!world.group)
+    throw UsageError("there is no process group yet", "call lockstep::init_process_group() first");
+  return *world.group;
+}
+
+bool is_initialized() {
+  DefaultWorld& world = default_world();
+  const std::lock_guard lock(world.mutex);
+  return world.group.has_value();
+}
+
+Place place() { return comm::detect(base::Env::of_process()).place; }
+
+}  // namespace lockstep

@@ -1,0 +1,36 @@
+#include "comm/registry.h"
+
+#include "base/concat.h"
+#include "comm/backends/gloo/gloo.h"
+#include "comm/backends/solo/solo.h"
+#include "lockstep/error.h"
+
+namespace lockstep::comm {
+
+const std::vector<BackendEntry>& backends() {
+  static const std::vector<BackendEntry> entries = {
+      {"solo", solo::why_not, solo::create},
+      {"gloo", gloo::why_not, gloo::create},
+  };
+  return entries;
+}
+
+const BackendEntry& choose_backend(const std::string& name, const BackendContext& context) {
+  // A group of one has nobody to talk to, whatever the backend's name.
+  if (context.size == 1) return backends().front();
+  std::string known, reasons;
+  for (const BackendEntry& entry : backends()) {
+    known += base::concat(known.empty() ? "" : ", ", entry.name);
+    if (name != "auto" && name != entry.name) continue;
+    const std::string reason = entry.why_not(context);
+    if (reason.empty()) return entry;
+    reasons += base::concat("\n  ", entry.name, ": ", reason);
+  }
+  if (reasons.empty())
+    throw UsageError(base::concat("there is no backend '", name, "'"),
+                     base::concat("choose auto or one of: ", known));
+  throw UsageError(base::concat("backend '", name, "' cannot serve this group:", reasons),
+                   "choose another backend");
+}
+
+}  // namespace lockstep::comm

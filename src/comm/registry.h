@@ -1,0 +1,36 @@
+#pragma once
+#include <chrono>
+#include <string>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+#include <vector>
+
+namespace lockstep::comm {
+
+/// What a backend is made from.
+struct BackendContext {
+  c10::intrusive_ptr<c10d::Store> store;  ///< keys of this group alone
+  int rank = 0;
+  int size = 1;
+  bool one_host = true;  ///< all members run on this host
+  std::string address;   ///< of this host, as the other members reach it; empty: loopback will do
+  std::chrono::milliseconds timeout{};
+};
+
+/// One row a backend. A backend is a c10d::Backend whose `abort()` ends every pending operation
+/// with an error.
+struct BackendEntry {
+  const char* name;
+  /// Why it cannot serve this group on this machine; empty when it can.
+  std::string (*why_not)(const BackendContext&);
+  c10::intrusive_ptr<c10d::Backend> (*create)(const BackendContext&);
+};
+
+/// All backends built into this library, the preferred first.
+const std::vector<BackendEntry>& backends();
+
+/// The backend called `name`, or with "auto" the first that can serve the group.
+/// Throws UsageError naming the backends there are, or saying why this one cannot run here.
+const BackendEntry& choose_backend(const std::string& name, const BackendContext& context);
+
+}  // namespace lockstep::comm

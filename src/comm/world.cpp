@@ -1,0 +1,125 @@
+#include "comm/world.h"
+
+#include <algorithm>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include "base/concat.h"
+#include "base/host.h"
+#include "base/log.h"
+#include "comm/exchange.h"
+#include "comm/libtorch_version.h"
+#include "comm/store.h"
+
+namespace lockstep::comm {
+namespace {
+
+using base::concat;
+
+rendezvous::Member member_of(const Identity& identity) {
+  rendezvous::Member member;
+  member.job_id = identity.job_id;
+  member.token = identity.token;
+  member.attempt = identity.attempt;
+  member.rank = identity.place.rank;
+  member.world_size = identity.place.world_size;
+  member.host = base::host_name();
+  member.pid = base::this_pid();
+  return member;
+}
+
+/// Under torchrun the agent owns MASTER_PORT: its store tells where rank 0's own one listens.
+rendezvous::Meeting meet_through_agent(const Identity& identity, base::Deadline deadline) {
+  const std::size_t colon = identity.agent_store.rfind(':');
+  const std::string host = identity.agent_store.substr(0, colon);
+  c10d::TCPStoreOptions options;
+  options.port = static_cast<std::uint16_t>(
+      base::parse_number(identity.agent_store.substr(colon + 1)).value_or(0));
+  options.timeout = deadline.remaining();
+  const std::string key = concat("lockstep/", identity.job_id, "/", identity.attempt);
+  try {
+    auto agent = c10::make_intrusive<c10d::TCPStore>(host, options);
+    return rendezvous::meet_by_word(
+        member_of(identity), identity.agent_store,
+        [&](const std::string& endpoint) { agent->c10d::Store::set(key, endpoint); },
+        [&] { return agent->get_to_str(key); }, deadline);
+  } catch (const c10::Error& error) {
+    throw RendezvousError(concat("torchrun's store at ", identity.agent_store,
+                                 " does not answer: ", error.what_without_backtrace()),
+                          "is the agent that started this process still running?");
+  }
+}
+
+rendezvous::Meeting meet(const Identity& identity, const std::string& init_method,
+                         base::Deadline deadline) {
+  if (init_method != "env://") return rendezvous::meet(init_method, member_of(identity), deadline);
+  if (!identity.agent_store.empty()) return meet_through_agent(identity, deadline);
+  if (identity.meeting.empty())
+    throw UsageError(concat(identity.place.launcher,
+                            " gave this process a rank, but nothing says where the ranks meet"),
+                     "set MASTER_ADDR and MASTER_PORT (the host of rank 0 and a free port on it) "
+                     "on every rank: mpirun -x MASTER_ADDR=HOST -x MASTER_PORT=29500");
+  return rendezvous::meet(identity.meeting, member_of(identity), deadline);
+}
+
+/// Equal texts: two processes can share memory and meet on loopback.
+std::string host_identity() {
+  return concat(base::host_name(), "|", base::boot_id(), "|", base::network_namespace());
+}
+
+void number_hosts(World& world, std::chrono::milliseconds limit) {
+  const Place& place = world.identity.place;
+  Exchange exchange(c10::make_intrusive<c10d::PrefixStore>("hosts", world.store), place.rank,
+                    place.world_size);
+  std::vector<std::string> known;
+  for (const std::string& host : exchange.all_gather(host_identity(), limit)) {
+    const auto at = std::find(known.begin(), known.end(), host);
+    world.host_of_rank.push_back(static_cast<int>(at - known.begin()));
+    if (at == known.end()) known.push_back(host);
+  }
+}
+
+}  // namespace
+
+bool World::one_host(const std::vector<int>& ranks) const {
+  return std::all_of(ranks.begin(), ranks.end(), [&](int rank) {
+    return host_of_rank[static_cast<std::size_t>(rank)] ==
+           host_of_rank[static_cast<std::size_t>(ranks.front())];
+  });
+}
+
+void World::leave() noexcept {
+  if (meeting.client) meeting.client->leave();
+}
+
+std::shared_ptr<World> make_world(const InitOptions& options) {
+  check_libtorch_version();
+  auto world = std::make_shared<World>();
+  world->identity = detect(base::Env::of_process(), options.rank, options.world_size);
+  const Identity& identity = world->identity;
+  const Place& place = identity.place;
+  if (!identity.warning.empty()) base::log(base::LogLevel::kWarning, identity.warning);
+  if (place.rank == 0)
+    base::log(base::LogLevel::kInfo,
+              concat("world of ", place.world_size, " by ", place.launcher,
+                     identity.evidence.empty() ? "" : " (" + identity.evidence + ")"));
+  if (place.world_size == 1) {
+    world->store = c10::make_intrusive<c10d::HashStore>();
+    world->host_of_rank = {0};
+    return world;
+  }
+  const auto deadline = base::Deadline::in(options.join_timeout);
+  world->meeting = meet(identity, options.init_method, deadline);
+  world->store = c10::make_intrusive<Store>(world->meeting.client, options.timeout);
+  world->meeting.client->on_departure(
+      [weak = std::weak_ptr<World>(world)](const rendezvous::Member& member,
+                                           rendezvous::Departure how) {
+        if (const auto alive = weak.lock()) alive->membership.record({member, how});
+      });
+  number_hosts(*world, deadline.remaining());
+  world->address = world->meeting.client->local_address();
+  return world;
+}
+
+}  // namespace lockstep::comm

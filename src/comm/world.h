@@ -1,0 +1,40 @@
+#pragma once
+#include <map>
+#include <memory>
+#include <mutex>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include "comm/identity.h"
+#include "comm/membership.h"
+#include "rendezvous/meet.h"
+
+namespace lockstep::comm {
+
+/// What all groups of one process in one job share: who it is, the store, and who is gone.
+/// Several worlds can live in one process (ranks as threads).
+struct World {
+  Identity identity;
+  rendezvous::Meeting meeting;  ///< empty in a world of one
+  Membership membership;
+  c10::intrusive_ptr<c10d::Store> store;
+  /// This host's address as the other hosts reach it; empty when all ranks are on this host.
+  std::string address;
+  /// Host of each rank: equal numbers are one host.
+  std::vector<int> host_of_rank;
+
+  /// Sub-groups made so far, counted by other member and by list of ranks: see Group::new_group.
+  std::mutex groups_mutex;
+  std::map<int, std::uint64_t> groups_with;
+  std::map<std::string, std::uint64_t> groups_of;
+
+  /// Local. Whether all of `ranks` run on one host.
+  bool one_host(const std::vector<int>& ranks) const;
+
+  /// Local. Tells the others that this process goes in order.
+  void leave() noexcept;
+};
+
+/// Meets the other ranks. Collective.
+std::shared_ptr<World> make_world(const InitOptions& options);
+
+}  // namespace lockstep::comm

@@ -1,0 +1,2 @@
+#pragma once
+// ProcessGroupGloo.hpp includes this file and uses nothing of it.
