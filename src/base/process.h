@@ -1,0 +1,102 @@
+#pragma once
+#include <sys/types.h>
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/fd.h"
+#include "lockstep/error.h"
+
+namespace lockstep::base {
+
+/// How a process ended: by an exit code or by a signal.
+class ExitStatus {
+ public:
+  static ExitStatus exited(int code) { return ExitStatus(code, 0, false); }
+  static ExitStatus signaled(int signal, bool core = false) { return ExitStatus(0, signal, core); }
+
+  bool success() const { return code_ == 0 && signal_ == 0; }
+  int code() const { return code_; }
+  int signal() const { return signal_; }  ///< 0 unless a signal ended it
+  bool core_dumped() const { return core_; }
+  int shell_code() const { return signal_ != 0 ? 128 + signal_ : code_; }
+
+  /// "exit code 3", "SIGSEGV (signal 11, core dumped)".
+  std::string text() const;
+
+ private:
+  ExitStatus(int code, int signal, bool core) : code_(code), signal_(signal), core_(core) {}
+  int code_;
+  int signal_;
+  bool core_;
+};
+
+/// A child process that nobody else reaps.
+struct Process {
+  pid_t pid = -1;
+  Fd pidfd;  ///< readable once the process has ended
+
+  /// The status of an ended process, which is gone with that. Blocks until it has ended.
+  ExitStatus reap();
+};
+
+/// What `spawn` starts.
+struct Command {
+  std::string path;                      ///< executed as it is, no search
+  std::vector<std::string> arguments;    ///< with argv[0]
+  std::vector<std::string> environment;  ///< NAME=value, the whole of it
+  int standard_input = 0;
+  int standard_output = 1;
+  int standard_error = 2;
+  std::vector<int> cpus;  ///< processors it may use; empty: as this process
+};
+
+/// `spawn` could not execute the program.
+class ExecError : public UsageError {
+ public:
+  ExecError(const std::string& happened, const std::string& remedy, int error)
+      : UsageError(happened, remedy), error_(error) {}
+  int error() const { return error_; }  ///< the errno
+
+ private:
+  int error_;
+};
+
+/// Starts the command as leader of a session (so also of a process group) of its own, with default
+/// signal handling, and killed when the *thread* that called spawn ends: call it from a thread that
+/// lives as long as the process. Throws ExecError, or InternalError when the system is out of
+/// processes or descriptors.
+Process spawn(const Command& command);
+
+/// Runs `body` in a forked child and ends that with its value. Only for a process with one thread.
+Process fork_child(const std::function<int()>& body);
+
+/// A descriptor that becomes readable when the process ends.
+Fd open_pidfd(pid_t pid);
+
+/// From now on orphaned descendants become children of this process, to be reaped by it.
+void become_subreaper();
+
+/// Opens /dev/null for those of stdin, stdout and stderr that are closed, so that no other file
+/// takes their place.
+void open_standard_streams();
+
+/// /dev/null, for reading and writing.
+Fd open_null();
+
+/// The environment of this process, as NAME=value.
+std::vector<std::string> current_environment();
+
+/// What a look for an ended child, whichever, finds.
+struct AnyChild {
+  bool exists = false;  ///< there are children, ended or not
+  pid_t ended = 0;      ///< one that has ended and waits to be reaped; 0: none has
+};
+AnyChild look_for_ended_child();
+
+/// Reaps a child that has ended.
+void reap_orphan(pid_t pid);
+
+}  // namespace lockstep::base
