@@ -1,0 +1,49 @@
+#include "base/rename.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "base/concat.h"
+#include "base/os_error.h"
+
+namespace lockstep::base {
+namespace {
+
+bool has_two_names(const std::filesystem::path& path) {
+  struct stat info {};
+  return ::lstat(path.c_str(), &info) == 0 && info.st_nlink == 2;
+}
+
+}  // namespace
+
+bool rename_if_absent(const std::filesystem::path& from, const std::filesystem::path& to) {
+  // link, not rename: it is the one call that NFS makes atomic and that refuses a name in use. When
+  // its answer got lost there, the repeated call fails; the number of names tells that the first
+  // had worked.
+  if (::link(from.c_str(), to.c_str()) == 0 || has_two_names(from)) {
+    ::unlink(from.c_str());
+    return true;
+  }
+  if (errno == EEXIST) return false;
+  const int link_error = errno;
+  // File systems without hard links.
+  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return true;
+  if (errno == EEXIST) return false;
+  throw os_error(concat("cannot create ", to), link_error);
+}
+
+FileId file_id(const std::filesystem::path& path) noexcept {
+  struct stat info {};
+  if (::lstat(path.c_str(), &info) != 0) return {};
+  return {info.st_dev, info.st_ino};
+}
+
+void remove_if_same(const std::filesystem::path& path, const FileId& id) noexcept {
+  if (id != FileId{} && file_id(path) == id) ::unlink(path.c_str());
+}
+
+}  // namespace lockstep::base

@@ -1,0 +1,26 @@
+#pragma once
+#include <sys/types.h>
+
+#include <filesystem>
+
+namespace lockstep::base {
+
+/// Gives the file `from` the name `to` unless that is taken (then false, and `from` stays). Atomic
+/// among all who try, on network file systems too. Throws InternalError (`os_error`) for anything
+/// else.
+bool rename_if_absent(const std::filesystem::path& from, const std::filesystem::path& to);
+
+/// Tells a file from others that had or will have its name.
+struct FileId {
+  dev_t device = 0;
+  ino_t inode = 0;
+  bool operator==(const FileId&) const = default;
+};
+
+/// Of what `path` names now; zeros when nothing.
+FileId file_id(const std::filesystem::path& path) noexcept;
+
+/// Removes `path` if it still names that file.
+void remove_if_same(const std::filesystem::path& path, const FileId& id) noexcept;
+
+}  // namespace lockstep::base
