@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -38,8 +39,13 @@ struct Prepared {
   std::vector<char*> arguments;
   std::vector<char*> environment;
   cpu_set_t cpus;
+  rlimit open_files;
   pid_t parent;
-  int report;  // receives an errno when the program cannot be executed
+};
+
+struct ExecFailure {
+  pid_t pid;
+  int error;
 };
 
 void default_signals() {
@@ -70,29 +76,14 @@ bool place(int fd, int target) {
   if (::getppid() != prepared.parent) ::_exit(128 + SIGKILL);  // the parent died before the prctl
   default_signals();
   if (!command.cpus.empty()) ::sched_setaffinity(0, sizeof prepared.cpus, &prepared.cpus);
+  ::setrlimit(RLIMIT_NOFILE, &prepared.open_files);
+  // The report must survive the streams taking their places: it is never one of the first three.
   if (place(command.standard_input, 0) && place(command.standard_output, 1) &&
       place(command.standard_error, 2))
     ::execve(command.path.c_str(), prepared.arguments.data(), prepared.environment.data());
-  const int error = errno;
-  [[maybe_unused]] const auto written = ::write(prepared.report, &error, sizeof error);
+  const ExecFailure failure{::getpid(), errno};
+  [[maybe_unused]] const auto written = ::write(command.failure_report, &failure, sizeof failure);
   ::_exit(127);
-}
-
-ExecError exec_error(const Command& command, int error) {
-  const std::string what = concat("cannot execute ", command.path, ": ", errno_text(error));
-  switch (error) {
-    case ENOEXEC:
-      return {what,
-              "it is neither a program for this machine nor a script with a first line such as "
-              "#!/bin/sh",
-              error};
-    case E2BIG:
-      return {what, "shorten the arguments or the environment", error};
-    case ENOENT:
-      return {what, "the file, its interpreter (#! line) or its dynamic loader is missing", error};
-    default:
-      return {what, "check the path and its permissions", error};
-  }
 }
 
 }  // namespace
@@ -111,31 +102,61 @@ ExitStatus Process::reap() {
   return status_of(info);
 }
 
-Process spawn(const Command& command) {
+ExecFailures::ExecFailures() {
   int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) throw os_error("cannot make a pipe");
-  const Fd read_end(ends[0]);
-  Fd write_end(ends[1]);
-  Prepared prepared{
-      command, pointers(command.arguments), pointers(command.environment), {}, ::getpid(), ends[1]};
+  if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) throw os_error("cannot make a pipe");
+  read_end_ = Fd(ends[0]);
+  write_end_ = Fd(ends[1]);
+}
+
+std::optional<int> ExecFailures::of(pid_t pid) {
+  ExecFailure failure;
+  while (::read(read_end_.get(), &failure, sizeof failure) == sizeof failure)
+    errors_[failure.pid] = failure.error;
+  const auto found = errors_.find(pid);
+  return found == errors_.end() ? std::nullopt : std::optional(found->second);
+}
+
+Process spawn(const Command& command) {
+  Prepared prepared{command,   pointers(command.arguments), pointers(command.environment), {}, {},
+                    ::getpid()};
   CPU_ZERO(&prepared.cpus);
   for (const int cpu : command.cpus) CPU_SET(cpu, &prepared.cpus);
+  ::getrlimit(RLIMIT_NOFILE, &prepared.open_files);
+  if (command.open_files != 0) prepared.open_files.rlim_cur = command.open_files;
 
   Process process;
   process.pid = ::fork();
   if (process.pid < 0) throw os_error(concat("cannot start a process for ", command.path));
   if (process.pid == 0) become(prepared);
-  write_end.reset();
-  int error = 0;
-  ssize_t got = 0;
-  while ((got = ::read(read_end.get(), &error, sizeof error)) < 0 && errno == EINTR) {
-  }
-  if (got == sizeof error) {
-    process.reap();
-    throw exec_error(command, error);
-  }
   process.pidfd = open_pidfd(process.pid);
   return process;
+}
+
+UsageError exec_error(const std::string& path, int error) {
+  const std::string what = concat("cannot execute ", path, ": ", errno_text(error));
+  switch (error) {
+    case ENOEXEC:
+      return UsageError(what,
+                        "it is neither a program for this machine nor a script with a first line "
+                        "such as #!/bin/sh");
+    case E2BIG:
+      return UsageError(what, "shorten the arguments or the environment");
+    case ENOENT:
+      return UsageError(what,
+                        "the file, its interpreter (#! line) or its dynamic loader is missing");
+    default:
+      return UsageError(what, "check the path and its permissions");
+  }
+}
+
+unsigned long raise_open_files_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
+  const auto before = limit.rlim_cur;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+  return before;
 }
 
 Process fork_child(const std::function<int()>& body) {

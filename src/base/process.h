@@ -2,6 +2,7 @@
 #include <sys/types.h>
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -42,6 +43,21 @@ struct Process {
   ExitStatus reap();
 };
 
+/// Where processes that could not execute their program say why. One serves many.
+class ExecFailures {
+ public:
+  ExecFailures();
+  int report_end() const { return write_end_.get(); }
+
+  /// The errno of process `pid`, which has ended; nothing when it did execute its program.
+  std::optional<int> of(pid_t pid);
+
+ private:
+  Fd read_end_;
+  Fd write_end_;
+  std::map<pid_t, int> errors_;
+};
+
 /// What `spawn` starts.
 struct Command {
   std::string path;                      ///< executed as it is, no search
@@ -50,25 +66,23 @@ struct Command {
   int standard_input = 0;
   int standard_output = 1;
   int standard_error = 2;
-  std::vector<int> cpus;  ///< processors it may use; empty: as this process
-};
-
-/// `spawn` could not execute the program.
-class ExecError : public UsageError {
- public:
-  ExecError(const std::string& happened, const std::string& remedy, int error)
-      : UsageError(happened, remedy), error_(error) {}
-  int error() const { return error_; }  ///< the errno
-
- private:
-  int error_;
+  std::vector<int> cpus;         ///< processors it may use; empty: as this process
+  unsigned long open_files = 0;  ///< soft limit of descriptors; 0: as this process
+  int failure_report = -1;       ///< ExecFailures::report_end()
 };
 
 /// Starts the command as leader of a session (so also of a process group) of its own, with default
 /// signal handling, and killed when the *thread* that called spawn ends: call it from a thread that
-/// lives as long as the process. Throws ExecError, or InternalError when the system is out of
-/// processes or descriptors.
+/// lives as long as the process. Does not wait for the program to be executed: one that cannot be
+/// ends with code 127 and a note in `failure_report`. Throws InternalError when the system is out
+/// of processes or descriptors.
 Process spawn(const Command& command);
+
+/// Why a command could not be executed, from the errno, with the remedy.
+UsageError exec_error(const std::string& path, int error);
+
+/// Lets this process open as many files as the system allows; returns the soft limit as it was.
+unsigned long raise_open_files_limit();
 
 /// Runs `body` in a forked child and ends that with its value. Only for a process with one thread.
 Process fork_child(const std::function<int()>& body);
