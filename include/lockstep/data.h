@@ -1,0 +1,228 @@
+#pragma once
+/// Data: which samples a rank sees, reading them, and making batches of them.
+///
+///     auto train = load_mnist("data/mnist", MnistSplit::kTrain, {ToTensor(), Normalize(0.5,
+///     0.5)}); DistributedSampler sampler(train.size(), {.num_replicas = world.size(), .rank =
+///     world.rank()}); DataLoader loader(train, sampler, {.batch_size = 64}); for (const Batch&
+///     batch : loader) step(batch.data, batch.target);  // a new order every pass
+///
+/// All of it is local: no rank talks to another. An object is for one thread at a time; a loader's
+/// own threads only call the dataset. Errors: UsageError for a wrong argument, DataError for a
+/// file.
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <iterator>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "lockstep/error.h"
+
+namespace lockstep {
+
+/// What happens when the samples do not divide evenly among the replicas.
+enum class Remainder {
+  kPad,    ///< the head of the order is repeated; `Batch::valid` is false for what was seen before
+  kDrop,   ///< the tail of the order is left out (Python's drop_last = true)
+  kUneven  ///< some ranks get one sample more: for evaluation, not for training in step
+};
+
+/// Python's names and defaults.
+struct DistributedSamplerOptions {
+  std::int64_t num_replicas = 1;  ///< number of ranks that share the dataset
+  std::int64_t rank = 0;          ///< this one, from 0
+  bool shuffle = true;
+  std::int64_t seed = 0;   ///< equal on every rank
+  bool drop_last = false;  ///< short for `remainder = Remainder::kDrop`
+  Remainder remainder = Remainder::kPad;
+};
+
+/// Where a job stands in its data: independent of the number of ranks, so that a job saved by four
+/// goes on with three. Save rank 0's.
+struct SamplerState {
+  std::int64_t seed = 0;
+  std::int64_t epoch = 0;
+  std::int64_t consumed = 0;  ///< samples of the epoch's order that all ranks together have used
+  friend bool operator==(const SamplerState&, const SamplerState&) = default;
+};
+
+/// This rank's share of the samples, in an order that differs each epoch and is exactly that of
+/// Python's torch.utils.data.DistributedSampler.
+class DistributedSampler {
+ public:
+  /// Throws UsageError, naming the argument, for one out of range or an empty dataset.
+  explicit DistributedSampler(std::int64_t dataset_size, DistributedSamplerOptions options = {});
+
+  /// Chooses the next pass's epoch; not needed to count up, which a loader does at every pass.
+  /// Choosing the epoch that `load_state` brought keeps its position.
+  void set_epoch(std::int64_t epoch);
+  std::int64_t epoch() const { return epoch_; }
+
+  /// This rank's samples of the epoch, in order; after `load_state`, those left of it.
+  std::vector<std::int64_t> indices() const;
+  /// How many they are, and how many of them are not padding (these come first).
+  std::int64_t size() const;
+  std::int64_t valid_size() const;
+  std::int64_t dataset_size() const { return dataset_size_; }
+
+  /// The position after all samples handed out; after a whole pass, the start of the next epoch.
+  SamplerState state() const;
+  /// Goes on from `state`: across the ranks, each sample left comes once (padding aside).
+  void load_state(const SamplerState& state);
+
+  /// For loops without a DataLoader, which calls these itself: `start_pass` goes to the next epoch
+  /// unless one was chosen since the last pass, `advance` counts samples of `indices()` as used.
+  void start_pass();
+  void advance(std::int64_t samples);
+
+ private:
+  std::int64_t dataset_size_;
+  DistributedSamplerOptions options_;
+  std::int64_t epoch_ = 0;
+  std::int64_t start_ = 0;  // position in the epoch's order where this pass begins
+  std::int64_t taken_ = 0;  // of this rank's samples, in this pass
+  bool started_ = false;
+};
+
+/// From image to input, one step after the other. Any callable will do; with workers, several
+/// threads call it at once.
+using Transform = std::function<at::Tensor(at::Tensor)>;
+using Transforms = std::vector<Transform>;
+
+/// uint8 [H, W] or [H, W, C], 0 to 255 -> float32 [C, H, W], 0 to 1, bit for bit as torchvision.
+struct ToTensor {
+  at::Tensor operator()(const at::Tensor& image) const;
+};
+
+/// (x - mean) / std for each channel of a float [C, ...], bit for bit as torchvision. Throws
+/// UsageError for a std of 0 or lists that do not match each other or the channels.
+struct Normalize {
+  Normalize(double mean, double std) : Normalize(std::vector{mean}, std::vector{std}) {}
+  Normalize(const std::vector<double>& mean, const std::vector<double>& std);
+  at::Tensor operator()(const at::Tensor& image) const;
+
+  at::Tensor mean, std;  ///< float32 [C, 1, 1]
+};
+
+/// One sample, or several stacked along dimension 0.
+struct Example {
+  at::Tensor data;
+  at::Tensor target;
+};
+
+/// Grey images with a label each, in memory as bytes. A value: copies share the pixels.
+class Mnist {
+ public:
+  /// `images` uint8 [N, H, W], `labels` int64 [N]: not copied, not to be changed while in use.
+  Mnist(at::Tensor images, at::Tensor labels, Transforms transforms = {ToTensor()});
+
+  std::int64_t size() const { return images_.size(0); }
+  const at::Tensor& images() const { return images_; }
+  const at::Tensor& labels() const { return labels_; }
+
+  Example get(std::int64_t index) const;
+  /// Several at once: far faster when the transforms are only ToTensor and Normalize.
+  Example get_batch(std::span<const std::int64_t> indices) const;
+
+ private:
+  at::Tensor images_;
+  at::Tensor labels_;
+  Transforms transforms_;
+  std::vector<float> table_;  // what each byte becomes, when that depends on nothing else
+};
+
+enum class MnistSplit { kTrain, kTest };
+
+/// Reads MNIST, or a set like it (28 x 28, ten classes, any number), gzip or raw, from `folder` or
+/// its MNIST/raw/. Throws DataError, naming file and offset, for anything missing or wrong.
+Mnist load_mnist(const std::filesystem::path& folder, MnistSplit split,
+                 Transforms transforms = {ToTensor()});
+
+struct Batch {
+  at::Tensor data;    ///< [B, ...]
+  at::Tensor target;  ///< [B, ...]
+  at::Tensor valid;   ///< bool [B]: false for padding, which an exact evaluation leaves out
+};
+
+/// Python's names and defaults.
+struct DataLoaderOptions {
+  std::int64_t batch_size = 1;
+  bool drop_last = false;  ///< leave out a last batch that is smaller
+  int num_workers = 0;     ///< threads that make batches ahead of need; 0: made when asked for
+  std::int64_t prefetch_factor = 2;  ///< batches that each worker may be ahead
+};
+
+/// Batches of a dataset in a sampler's order, the same for any number of workers. A dataset is any
+/// type with `size()` and `get(index)`, or `get_batch(indices)`, that return an Example or a struct
+/// with the same members; with workers, several threads call it at once.
+class DataLoader {
+ public:
+  /// Keeps its own copy of `dataset` (move a large one in); refers to `sampler`, which must outlive
+  /// it and serve no other loader. Throws UsageError for a number out of range or unequal sizes.
+  template <class Dataset>
+  DataLoader(Dataset dataset, DistributedSampler& sampler, DataLoaderOptions options = {})
+      : DataLoader(Source(std::move(dataset)), &sampler, options) {}
+  /// All samples, in the dataset's order.
+  template <class Dataset>
+  explicit DataLoader(Dataset dataset, DataLoaderOptions options = {})
+      : DataLoader(Source(std::move(dataset)), nullptr, options) {}
+
+  class Iterator;
+
+  /// Starts a pass over the sampler's next epoch; one still under way ends. What the dataset throws
+  /// comes out of `begin` or `++`, when its batch is due.
+  Iterator begin();
+  std::default_sentinel_t end() const { return {}; }
+
+  /// Batches in a pass over the epoch that the sampler is at.
+  std::int64_t size() const;
+
+ private:
+  struct Source;
+  struct Impl;
+  DataLoader(Source source, DistributedSampler* sampler, DataLoaderOptions options);
+  static Example stack(const std::vector<Example>& examples);
+
+  std::shared_ptr<Impl> impl_;
+};
+
+struct DataLoader::Source {
+  template <class Dataset>
+  explicit Source(Dataset dataset) : size(dataset.size()) {
+    read = [held = std::make_shared<Dataset>(std::move(dataset))](auto indices) -> Example {
+      if constexpr (requires { held->get_batch(indices).target; }) {
+        auto batch = held->get_batch(indices);
+        return {batch.data, batch.target};
+      } else {
+        std::vector<Example> examples;
+        for (const std::int64_t index : indices) {
+          auto example = held->get(index);
+          examples.push_back({example.data, example.target});
+        }
+        return stack(examples);
+      }
+    };
+  }
+
+  std::int64_t size;
+  std::function<Example(std::span<const std::int64_t>)> read;
+};
+
+class DataLoader::Iterator {
+ public:
+  Batch& operator*() const;
+  Iterator& operator++();
+  friend bool operator==(const Iterator& at, std::default_sentinel_t) { return !at.pass_; }
+
+ private:
+  friend class DataLoader;
+  struct Pass;
+  std::shared_ptr<Pass> pass_;
+};
+
+}  // namespace lockstep
