@@ -8,6 +8,8 @@
 #include <cerrno>
 
 #include "base/concat.h"
+#include "base/fd.h"
+#include "base/host.h"
 #include "base/os_error.h"
 
 namespace lockstep::base {
@@ -34,6 +36,33 @@ bool rename_if_absent(const std::filesystem::path& from, const std::filesystem::
   if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return true;
   if (errno == EEXIST) return false;
   throw os_error(concat("cannot create ", to), link_error);
+}
+
+bool write_if_absent(const std::filesystem::path& path, std::string_view content) {
+  const std::filesystem::path hidden = hidden_beside(path);
+  Fd fd(::open(hidden.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR));
+  if (!fd) throw os_error(concat("cannot create a file in ", path.parent_path()));
+  try {
+    while (!content.empty()) {
+      const auto count = ::write(fd.get(), content.data(), content.size());
+      if (count < 0 && errno == EINTR) continue;
+      if (count < 0) throw os_error(concat("cannot write ", path));
+      content.remove_prefix(static_cast<std::size_t>(count));
+    }
+    // On a network file system the bytes reach the others when they are synced, or with the close.
+    if (::fsync(fd.get()) != 0) throw os_error(concat("cannot sync ", path));
+    fd.reset();
+    if (rename_if_absent(hidden, path)) return true;
+  } catch (...) {
+    ::unlink(hidden.c_str());
+    throw;
+  }
+  ::unlink(hidden.c_str());
+  return false;
+}
+
+std::filesystem::path hidden_beside(const std::filesystem::path& path) {
+  return path.parent_path() / concat(".", path.filename().string(), ".", random_hex(4));
 }
 
 FileId file_id(const std::filesystem::path& path) noexcept {

@@ -82,6 +82,9 @@ Failure no_address(const std::string& host, const std::string& why) {
 
 }  // namespace
 
+Dialer::Dialer(Member self, std::string where)
+    : self_(std::move(self)), hello_(hello(self_)), where_(std::move(where)) {}
+
 std::optional<Admission> Dialer::attempt(const std::vector<base::SocketAddress>& addresses,
                                          Deadline deadline) {
   stranger_.reset();
@@ -107,7 +110,7 @@ std::optional<Admission> Dialer::introduce(base::Fd fd, const base::SocketAddres
                                            Deadline deadline) {
   Admission admission;
   const Deadline limit = within(deadline, kHandshakeLimit);
-  const Answer answer = ask(fd.get(), admission.reader, hello(self_), limit);
+  const Answer answer = ask(fd.get(), admission.reader, hello_, limit);
   if (answer.manner == Answer::kClosed)
     return note_close(address, "it closes the connection"), std::nullopt;
   if (answer.manner == Answer::kSilent)

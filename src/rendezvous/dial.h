@@ -27,8 +27,9 @@ inline constexpr std::chrono::seconds kHandshakeLimit{5};
 /// One process's attempts to be admitted to a store. Remembers what stood in the way last.
 class Dialer {
  public:
-  /// `where` is how the user gave the store's place.
-  Dialer(Member self, std::string where) : self_(std::move(self)), where_(std::move(where)) {}
+  /// `where` is how the user gave the store\'s place. Throws UsageError when `self` has too long an
+  /// id.
+  Dialer(Member self, std::string where);
 
   /// With an instance given, only that server will do: others at those addresses are passed over.
   void expect(std::string instance) { instance_ = std::move(instance); }
@@ -52,6 +53,7 @@ class Dialer {
   void note_close(const base::SocketAddress& address, const std::string& manner);
 
   Member self_;
+  std::string hello_;
   std::string where_;
   std::string instance_;
   std::optional<Failure> last_;

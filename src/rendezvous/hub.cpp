@@ -45,6 +45,8 @@ void Hub::turn_away(Peer peer, Visitor& visitor) {
   if (visitor.reader.state() == FrameReader::State::kOtherVersion)
     outlet_.send(peer, greeting(kServerMagic));
   drop(peer, visitor);
+  // A member that talks nonsense: nothing it says later can be trusted either.
+  if (visitor.rank) depart(peer, *visitor.rank, Departure::kLost);
 }
 
 void Hub::close(Peer peer) {
@@ -108,10 +110,7 @@ void Hub::request(Peer peer, Visitor& visitor, Unpacker& fields) {
   const std::uint64_t id = fields.number();
   const bool understood =
       change(peer, id, fields) || look(peer, id, fields) || meet(peer, id, fields);
-  if (understood) return;
-  // Nonsense from a member: nothing it says later can be trusted either.
-  drop(peer, visitor);
-  depart(peer, *visitor.rank, Departure::kLost);
+  if (!understood) turn_away(peer, visitor);
 }
 
 bool Hub::change(Peer peer, std::uint64_t id, Unpacker& fields) {

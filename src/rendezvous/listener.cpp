@@ -4,7 +4,6 @@
 #include <filesystem>
 
 #include "base/concat.h"
-#include "base/host.h"
 #include "base/os_error.h"
 #include "base/rename.h"
 #include "rendezvous/dial.h"
@@ -81,7 +80,7 @@ void set_dead_socket_aside(const Endpoint& endpoint, const Member& host) {
   }
   if (!is_dead_socket(path)) taken(endpoint.text(), {SocketAddress::unix_path(path)}, host);
   // Another server may replace the dead socket at this moment: what was moved is looked at again.
-  const std::filesystem::path aside(concat(path.string(), ".", base::random_hex(4)));
+  const std::filesystem::path aside = base::hidden_beside(path);
   std::filesystem::rename(path, aside, absent);
   if (absent) return;
   if (is_dead_socket(aside) || !base::rename_if_absent(aside, path))
@@ -133,7 +132,7 @@ void Listener::open_tcp(const Member& host) {
 void Listener::open_unix(const Member& host) {
   const std::filesystem::path path(endpoint_.path);
   // The path appears when the socket listens already: whoever is refused there has met a dead one.
-  const std::filesystem::path hidden(concat(endpoint_.path, ".", base::random_hex(4)));
+  const std::filesystem::path hidden = base::hidden_beside(path);
   auto opened = base::open_listener(SocketAddress::unix_path(hidden));
   if (opened.error != 0) cannot_listen(endpoint_.text(), opened.error, host);
   file_ = base::file_id(hidden);

@@ -6,7 +6,7 @@ namespace lockstep::rendezvous {
 /// One process of a job, as it introduces itself to the others.
 struct Member {
   std::string job_id;  ///< only processes of one job meet
-  std::string token;   ///< secret of the job; never sent to anybody but its server
+  std::string token;   ///< secret of the job that admits to its store; the store tells it nobody
   int attempt = 0;     ///< restarts so far: processes of different attempts do not meet
   int rank = -1;
   int world_size = 0;
