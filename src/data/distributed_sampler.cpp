@@ -1,12 +1,12 @@
+#include "lockstep/distributed_sampler.h"
+
 #include <ATen/CPUGeneratorImpl.h>
-#include <ATen/ops/arange.h>
 #include <ATen/ops/randperm.h>
 
 #include <algorithm>
 
 #include "base/concat.h"
 #include "base/log.h"
-#include "lockstep/data.h"
 
 namespace lockstep {
 namespace {

@@ -32,6 +32,15 @@ std::vector<float> table_of(const Transforms& transforms) {
   return {begin, begin + kByteValues};
 }
 
+// Rows come from all over the images: without fetching ahead, waiting for memory takes more than
+// half the time.
+constexpr std::size_t kFetchAhead = 2;
+constexpr std::int64_t kCacheLine = 64;
+
+void fetch(const std::uint8_t* from, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; i += kCacheLine) __builtin_prefetch(from + i);
+}
+
 void look_up(const float* table, const std::uint8_t* from, std::int64_t count, float* to) {
   for (std::int64_t i = 0; i < count; ++i) to[i] = table[from[i]];
 }
@@ -91,8 +100,10 @@ Example Mnist::get_batch(std::span<const std::int64_t> indices) const {
   at::Tensor data = at::empty({count, 1, images_.size(1), images_.size(2)}, at::kFloat);
   auto* to = data.mutable_data_ptr<float>();
   const auto* const from = images_.const_data_ptr<std::uint8_t>();
-  for (const std::int64_t index : indices) {
-    look_up(table_.data(), from + index * pixels, pixels, to);
+  for (std::size_t row = 0; row < indices.size(); ++row) {
+    if (row + kFetchAhead < indices.size())
+      fetch(from + indices[row + kFetchAhead] * pixels, pixels);
+    look_up(table_.data(), from + indices[row] * pixels, pixels, to);
     to += pixels;
   }
   return {data, target};

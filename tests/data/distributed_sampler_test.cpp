@@ -1,3 +1,5 @@
+#include "lockstep/distributed_sampler.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,7 +11,6 @@
 
 #include "base/log.h"
 #include "data/data_files.h"
-#include "lockstep/data.h"
 
 namespace lockstep {
 namespace {
