@@ -2,15 +2,16 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 
 #include "base/concat.h"
-#include "base/fd.h"
 #include "base/host.h"
 #include "base/os_error.h"
+#include "base/socket.h"
 
 namespace lockstep::base {
 namespace {
@@ -65,14 +66,30 @@ std::filesystem::path hidden_beside(const std::filesystem::path& path) {
   return path.parent_path() / concat(".", path.filename().string(), ".", random_hex(4));
 }
 
-FileId file_id(const std::filesystem::path& path) noexcept {
-  struct stat info {};
-  if (::lstat(path.c_str(), &info) != 0) return {};
-  return {info.st_dev, info.st_ino};
+HeldFile::HeldFile(const std::filesystem::path& path)
+    : fd_(::open(path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC)) {}
+
+bool HeldFile::named_by(const std::filesystem::path& path) const noexcept {
+  struct stat mine {};
+  struct stat named {};
+  return fd_ && ::fstat(fd_.get(), &mine) == 0 && ::lstat(path.c_str(), &named) == 0 &&
+         mine.st_dev == named.st_dev && mine.st_ino == named.st_ino;
 }
 
-void remove_if_same(const std::filesystem::path& path, const FileId& id) noexcept {
-  if (id != FileId{} && file_id(path) == id) ::unlink(path.c_str());
+void HeldFile::remove(const std::filesystem::path& path) const noexcept {
+  if (named_by(path)) ::unlink(path.c_str());
+}
+
+bool HeldFile::remove_exclusively(const std::filesystem::path& path, Deadline deadline) const {
+  // The lock goes with its holder, and network file systems pass it on to other hosts.
+  const Fd lock(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!lock) return !named_by(path);
+  while (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    if (deadline.expired()) return false;
+    poll_until({}, Deadline::in(std::chrono::milliseconds(1)));
+  }
+  remove(path);
+  return !named_by(path);
 }
 
 }  // namespace lockstep::base

@@ -1,9 +1,10 @@
 #pragma once
-#include <sys/types.h>
-
 #include <filesystem>
 #include <string>
 #include <string_view>
+
+#include "base/deadline.h"
+#include "base/fd.h"
 
 namespace lockstep::base {
 
@@ -19,17 +20,25 @@ bool write_if_absent(const std::filesystem::path& path, std::string_view content
 /// A name nobody uses in `path`'s folder, hidden, that tells whose it is.
 std::filesystem::path hidden_beside(const std::filesystem::path& path);
 
-/// Tells a file from others that had or will have its name.
-struct FileId {
-  dev_t device = 0;
-  ino_t inode = 0;
-  bool operator==(const FileId&) const = default;
+/// Tells one file from all that had or will have its name: while it is held, its inode goes to no
+/// other.
+class HeldFile {
+ public:
+  HeldFile() = default;
+  /// What `path` names now; nothing when there is nothing.
+  explicit HeldFile(const std::filesystem::path& path);
+
+  bool named_by(const std::filesystem::path& path) const noexcept;
+
+  /// Removes `path` if it still names this file.
+  void remove(const std::filesystem::path& path) const noexcept;
+
+  /// The same for regular files, safe among all who do it at once: none removes what another has put
+  /// there since. False when the file is still there.
+  bool remove_exclusively(const std::filesystem::path& path, Deadline deadline) const;
+
+ private:
+  Fd fd_;
 };
-
-/// Of what `path` names now; zeros when nothing.
-FileId file_id(const std::filesystem::path& path) noexcept;
-
-/// Removes `path` if it still names that file.
-void remove_if_same(const std::filesystem::path& path, const FileId& id) noexcept;
 
 }  // namespace lockstep::base

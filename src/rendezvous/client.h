@@ -77,8 +77,8 @@ class Client {
   const Member& self() const;
   /// The process that serves the store.
   const Member& host() const;
-  /// This host's address on the connection to the store: what other hosts reach it by. A path for
-  /// unix:.
+  /// This host's address on the connection to the store: what other hosts reach it by. Empty over a
+  /// Unix socket.
   std::string local_address() const;
 
   /// How long the server may take to answer. 60 s unless set.

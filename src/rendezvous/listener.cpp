@@ -70,8 +70,8 @@ bool is_dead_socket(const std::filesystem::path& path) {
 
 void set_dead_socket_aside(const Endpoint& endpoint, const Member& host) {
   const std::filesystem::path path(endpoint.path);
-  std::error_code absent;
-  const auto type = std::filesystem::symlink_status(path, absent).type();
+  std::error_code error;
+  const auto type = std::filesystem::symlink_status(path, error).type();
   if (type == std::filesystem::file_type::not_found) return;
   if (type != std::filesystem::file_type::socket) {
     raise({.happened = concat(path.string(), " exists and is not a socket"),
@@ -81,10 +81,11 @@ void set_dead_socket_aside(const Endpoint& endpoint, const Member& host) {
   if (!is_dead_socket(path)) taken(endpoint.text(), {SocketAddress::unix_path(path)}, host);
   // Another server may replace the dead socket at this moment: what was moved is looked at again.
   const std::filesystem::path aside = base::hidden_beside(path);
-  std::filesystem::rename(path, aside, absent);
-  if (absent) return;
+  std::filesystem::rename(path, aside, error);
+  if (error == std::errc::no_such_file_or_directory) return;
+  if (error) cannot_listen(endpoint.text(), error.value(), host);
   if (is_dead_socket(aside) || !base::rename_if_absent(aside, path))
-    std::filesystem::remove(aside, absent);
+    std::filesystem::remove(aside, error);
 }
 
 }  // namespace
@@ -104,7 +105,7 @@ Listener::~Listener() { close(); }
 
 void Listener::close() noexcept {
   fd_.reset();
-  if (!owned_path_.empty()) base::remove_if_same(owned_path_, file_);
+  if (!owned_path_.empty()) file_.remove(owned_path_);
   owned_path_.clear();
 }
 
@@ -135,11 +136,11 @@ void Listener::open_unix(const Member& host) {
   const std::filesystem::path hidden = base::hidden_beside(path);
   auto opened = base::open_listener(SocketAddress::unix_path(hidden));
   if (opened.error != 0) cannot_listen(endpoint_.text(), opened.error, host);
-  file_ = base::file_id(hidden);
+  file_ = base::HeldFile(hidden);
   try {
     while (!base::rename_if_absent(hidden, path)) set_dead_socket_aside(endpoint_, host);
   } catch (...) {
-    base::remove_if_same(hidden, file_);
+    file_.remove(hidden);
     throw;
   }
   fd_ = std::move(opened.fd);

@@ -43,7 +43,7 @@ class Listener {
   base::Fd fd_;
   Endpoint endpoint_;
   std::string owned_path_;
-  base::FileId file_;
+  base::HeldFile file_;
 };
 
 }  // namespace lockstep::rendezvous

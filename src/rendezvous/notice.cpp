@@ -44,22 +44,6 @@ std::optional<base::SocketAddress> parse_address(const std::string& text) {
       self, "rendezvous");
 }
 
-// Another rank 0 may do the same at this moment: what was moved is compared with what was judged.
-void set_aside(const fs::path& path, const std::string& judged, const Member& self) {
-  const fs::path aside = base::hidden_beside(path);
-  std::error_code failed;
-  fs::rename(path, aside, failed);
-  if (failed == std::errc::no_such_file_or_directory) return;
-  if (failed) {
-    raise({.happened = concat("cannot replace the old ", path.string(), ": ", failed.message()),
-           .remedy = "remove it, or give this job another file"},
-          self, "rendezvous");
-  }
-  const auto moved = base::read_file(aside, kFileLimit);
-  const bool same = std::ranges::equal(moved, std::as_bytes(std::span(judged)));
-  if (same || !base::rename_if_absent(aside, path)) fs::remove(aside, failed);
-}
-
 }  // namespace
 
 std::string Notice::json() const {
@@ -148,6 +132,7 @@ Notice notice_here(const Member& owner, const std::string& instance, std::uint16
 Finding read_notice(const fs::path& path, const Member& self) {
   Finding finding;
   std::error_code error;
+  finding.file = base::HeldFile(path);
   const auto status = fs::status(path, error);
   if (!fs::exists(status)) return finding;
   if (fs::is_regular_file(status)) {
@@ -199,14 +184,18 @@ Publication::Publication(fs::path path, const Notice& notice) : path_(std::move(
       const Life life =
           finding.notice ? life_of(*finding.notice, Deadline::in(kLifeLimit)) : Life::kDead;
       if (life != Life::kDead) in_use(path_, *finding.notice, life, notice.owner);
-      set_aside(path_, finding.content, notice.owner);
+      if (finding.file.remove_exclusively(path_, Deadline::in(kLifeLimit))) continue;
+      raise({.happened =
+                 concat("cannot replace ", path_.string(), ", which is of a job that is over"),
+             .remedy = "remove it, or give this job another file"},
+            notice.owner, "rendezvous");
     }
   } catch (const InternalError& error) {
     raise({.happened = error.happened(), .remedy = error.remedy()}, notice.owner, "rendezvous");
   }
-  file_ = base::file_id(path_);
+  file_ = base::HeldFile(path_);
 }
 
-Publication::~Publication() { base::remove_if_same(path_, file_); }
+Publication::~Publication() { file_.remove(path_); }
 
 }  // namespace lockstep::rendezvous

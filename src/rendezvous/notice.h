@@ -36,6 +36,7 @@ Notice notice_here(const Member& owner, const std::string& instance, std::uint16
 /// A file as it was found.
 struct Finding {
   bool exists = false;
+  base::HeldFile file;
   std::string content;
   std::optional<Notice> notice;  ///< none: absent, empty, or not ours
 
@@ -63,7 +64,7 @@ class Publication {
 
  private:
   std::filesystem::path path_;
-  base::FileId file_;
+  base::HeldFile file_;
 };
 
 }  // namespace lockstep::rendezvous
