@@ -60,15 +60,13 @@ const T& expect(const PickleNode& node, const char* wanted) {
 // Turns the nodes of a pickle into values, reading storages as they are met.
 class Builder {
  public:
-  Builder(const ZipReader& zip, std::string root, std::size_t operations)
+  Builder(const ZipReader& zip, std::string root, std::size_t pickle_bytes, std::size_t operations)
       : zip_(zip),
         root_(std::move(root)),
-        nodes_left_(std::max(kFewestNodes, kNodesPerOperation * operations)) {}
+        budget_(std::max(kLeastBudget, 4 * operations + 4 * pickle_bytes / kTextBytesPerUnit)) {}
 
   Value build(const PickleNode& node) {
-    // One node may be referred to often and nest others that are: both bounds are needed, and no
-    // file that torch.save writes comes near them.
-    if (nodes_left_-- == 0) malformed("it grows far beyond its own size");
+    spend(1);
     if (++depth_ > kDeepest) malformed(concat("it is nested deeper than ", kDeepest, " levels"));
     Value value = std::visit([&](const auto& data) { return convert(data); }, node.value);
     --depth_;
@@ -77,14 +75,26 @@ class Builder {
 
  private:
   static constexpr int kDeepest = 64;
-  static constexpr std::size_t kFewestNodes = std::size_t{1} << 18;
-  static constexpr std::size_t kNodesPerOperation = 4;
+  static constexpr std::size_t kLeastBudget = std::size_t{1} << 18;
+  static constexpr std::size_t kTextBytesPerUnit = 16;
+
+  // One node may be referred to often and nest others that are; the values made of them are copies.
+  // So both depth and volume are bounded, by what no file of torch.save comes near.
+  void spend(std::size_t units) {
+    if (units > budget_) malformed("it grows far beyond its own size");
+    budget_ -= units;
+  }
+
+  const std::string& spend_text(const std::string& text) {
+    spend(text.size() / kTextBytesPerUnit);
+    return text;
+  }
 
   Value convert(std::monostate) { return {}; }
   Value convert(bool value) { return value; }
   Value convert(std::int64_t value) { return value; }
   Value convert(double value) { return value; }
-  Value convert(const std::string& value) { return value; }
+  Value convert(const std::string& value) { return spend_text(value); }
   Value convert(const PickleNode::List& list) { return build_all(list.items); }
   Value convert(const PickleNode::Tuple& tuple) { return Value::Tuple{build_all(tuple.items)}; }
   Value convert(const PickleNode::Global& global) {
@@ -129,14 +139,14 @@ class Builder {
 
   Value::List build_all(const std::vector<Ref>& nodes) {
     Value::List values;
-    values.reserve(std::min(nodes.size(), nodes_left_));
+    values.reserve(std::min(nodes.size(), budget_));
     for (const Ref node : nodes) values.push_back(build(*node));
     return values;
   }
 
-  static Value::Key build_key(const PickleNode& node) {
+  Value::Key build_key(const PickleNode& node) {
     if (const auto* const number = std::get_if<std::int64_t>(&node.value)) return *number;
-    return expect<std::string>(node, "a dict's key, an int or a str,");
+    return spend_text(expect<std::string>(node, "a dict's key, an int or a str,"));
   }
 
   // (storage, offset, sizes, strides, requires_grad, hooks[, dtype][, metadata])
@@ -173,7 +183,9 @@ class Builder {
 
   // The lazy conjugation and negation bits, as in {'conj': True}.
   static void set_metadata(const at::Tensor& tensor, const PickleNode& node) {
-    for (const auto& [key, value] : expect<PickleNode::Dict>(node, "a dict").items) {
+    const auto& properties = expect<PickleNode::Dict>(node, "a dict").items;
+    if (properties.size() > 2) malformed("a tensor has more properties than there are");
+    for (const auto& [key, value] : properties) {
       const auto& name = expect<std::string>(*key, "a name");
       const bool on = expect<bool>(*value, "a bool");
       if (name == "conj" && tensor.is_complex()) {
@@ -187,19 +199,19 @@ class Builder {
   }
 
   static std::vector<std::int64_t> integers(const PickleNode& node) {
+    constexpr std::size_t kMostDimensions = 64;
+    const auto& items = expect<PickleNode::Tuple>(node, "a tuple").items;
+    if (items.size() > kMostDimensions)
+      malformed(concat("a tensor has ", items.size(), " dimensions"));
     std::vector<std::int64_t> values;
-    for (const Ref item : expect<PickleNode::Tuple>(node, "a tuple").items) {
-      values.push_back(expect<std::int64_t>(*item, "a whole number"));
-    }
+    for (const Ref item : items) values.push_back(expect<std::int64_t>(*item, "a whole number"));
     return values;
   }
 
   // Whether every element lies inside the storage; libtorch would enlarge the storage instead.
   static bool fits(std::int64_t offset, const std::vector<std::int64_t>& sizes,
                    const std::vector<std::int64_t>& strides, std::size_t elements) {
-    constexpr std::size_t kMostDimensions = 64;
-    if (offset < 0 || sizes.size() != strides.size() || sizes.size() > kMostDimensions)
-      return false;
+    if (offset < 0 || sizes.size() != strides.size()) return false;
     std::uint64_t last = static_cast<std::uint64_t>(offset);
     std::uint64_t count = 1;
     bool overflow = false;
@@ -261,7 +273,7 @@ class Builder {
 
   const ZipReader& zip_;
   const std::string root_;
-  std::size_t nodes_left_;
+  std::size_t budget_;
   int depth_ = 0;
   std::map<std::string, c10::Storage> storages_;
 };
@@ -295,8 +307,9 @@ Value read_pth(const std::filesystem::path& path) {
   }
   check_byte_order(zip, root);
   constexpr std::uint64_t kLongestPickle = std::uint64_t{1} << 30;
-  const Pickle pickle = checkpoint::read_pickle(zip.read(*entry, kLongestPickle), allowed);
-  return Builder(zip, root, pickle.operations).build(*pickle.root);
+  const auto bytes = zip.read(*entry, kLongestPickle);
+  const Pickle pickle = checkpoint::read_pickle(bytes, allowed);
+  return Builder(zip, root, bytes.size(), pickle.operations).build(*pickle.root);
 }
 
 }  // namespace
