@@ -84,7 +84,7 @@ TEST(SocketTest, AnIdleLocalPortDoesNotConnectToItself) {
   // Linux gives connections sources of the parity that it avoids for listeners, one after the
   // other: within 15,000 attempts the source of one is the very port it goes to.
   auto listener = open_listener(loopback());
-  const std::uint16_t port = bound_address(listener.fd.get()).port();
+  const int port = bound_address(listener.fd.get()).port();
   for (const int neighbour : {port, port ^ 1}) {
     listener.fd.reset();
     listener = open_listener(loopback(static_cast<std::uint16_t>(neighbour)));
