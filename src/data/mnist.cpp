@@ -18,14 +18,14 @@ at::Tensor apply(const Transforms& transforms, at::Tensor image) {
   return image;
 }
 
-// ToTensor and Normalize of one channel treat each pixel alone, so that 256 results are all there
+// ToTensor and Normalize treat each pixel of a grey image alone, so that 256 results are all there
 // are. They are found by the transforms themselves: a table look-up gives the same bits.
 std::vector<float> table_of(const Transforms& transforms) {
   if (transforms.empty() || transforms[0].target<ToTensor>() == nullptr) return {};
-  for (std::size_t i = 1; i < transforms.size(); ++i) {
-    const auto* const normalize = transforms[i].target<Normalize>();
-    if (normalize == nullptr || normalize->mean.numel() != 1) return {};
-  }
+  const auto is_normalize = [](const Transform& transform) {
+    return transform.target<Normalize>() != nullptr;
+  };
+  if (!std::all_of(transforms.begin() + 1, transforms.end(), is_normalize)) return {};
   const at::Tensor results =
       apply(transforms, at::arange(kByteValues, at::kByte).view({1, kByteValues}));
   const auto* const begin = results.const_data_ptr<float>();

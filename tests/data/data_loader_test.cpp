@@ -190,10 +190,12 @@ TEST(DataLoaderTest, ResumesInMidEpoch) {
 }
 
 TEST(DataLoaderTest, DroppedLastBatchStillEndsTheEpoch) {
-  DistributedSampler sampler(10);
-  DataLoader loader(Numbers{10}, sampler, {.batch_size = 4, .drop_last = true});
-  EXPECT_THAT(batches_of(loader), SizeIs(2));
-  EXPECT_EQ(sampler.state(), (SamplerState{.epoch = 1}));
+  for (const std::int64_t samples : {10, 3}) {
+    DistributedSampler sampler(samples);
+    DataLoader loader(Numbers{samples}, sampler, {.batch_size = 4, .drop_last = true});
+    EXPECT_THAT(batches_of(loader), SizeIs(static_cast<std::size_t>(samples / 4)));
+    EXPECT_EQ(sampler.state(), (SamplerState{.epoch = 1}));
+  }
 }
 
 // D8: threads that overtake each other change nothing.

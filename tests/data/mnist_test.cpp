@@ -74,6 +74,8 @@ TEST(MnistTest, WrongTensorsAreRefused) {
   EXPECT_THAT(error(at::zeros({2, 4, 4}, at::kByte), at::zeros({3}, at::kLong)),
               HasSubstr("for 2 images"));
   EXPECT_THAT(error(at::zeros({2, 4, 4}, at::kByte), at::zeros({2})), HasSubstr("int64 [N]"));
+  const auto two_channels = [] { small({ToTensor(), Normalize({0.5, 0.5}, {0.5, 0.5})}); };
+  EXPECT_THAT(test::error_of<UsageError>(two_channels), HasSubstr("have 2 channels"));
 }
 
 TEST(MnistTest, DamagedFilesAreDataErrors) {
