@@ -102,12 +102,10 @@ class DataLoader {
   /// Keeps its own copy of `dataset` (move a large one in); refers to `sampler`, which must outlive
   /// it and serve no other loader. Throws UsageError for a number out of range or unequal sizes.
   template <class Dataset>
-  DataLoader(Dataset dataset, DistributedSampler& sampler, DataLoaderOptions options = {})
-      : DataLoader(Source(std::move(dataset)), &sampler, options) {}
+  DataLoader(Dataset dataset, DistributedSampler& sampler, DataLoaderOptions options = {});
   /// All samples, in the dataset's order.
   template <class Dataset>
-  explicit DataLoader(Dataset dataset, DataLoaderOptions options = {})
-      : DataLoader(Source(std::move(dataset)), nullptr, options) {}
+  explicit DataLoader(Dataset dataset, DataLoaderOptions options = {});
 
   class Iterator;
 
@@ -129,9 +127,11 @@ class DataLoader {
 };
 
 struct DataLoader::Source {
+  using Indices = std::span<const std::int64_t>;
+
   template <class Dataset>
   explicit Source(Dataset dataset) : size(dataset.size()) {
-    read = [held = std::make_shared<Dataset>(std::move(dataset))](auto indices) -> Example {
+    read = [held = std::make_shared<Dataset>(std::move(dataset))](Indices indices) -> Example {
       if constexpr (requires { held->get_batch(indices).target; }) {
         auto batch = held->get_batch(indices);
         return {batch.data, batch.target};
@@ -147,8 +147,16 @@ struct DataLoader::Source {
   }
 
   std::int64_t size;
-  std::function<Example(std::span<const std::int64_t>)> read;
+  std::function<Example(Indices)> read;
 };
+
+template <class Dataset>
+DataLoader::DataLoader(Dataset dataset, DistributedSampler& sampler, DataLoaderOptions options)
+    : DataLoader(Source(std::move(dataset)), &sampler, options) {}
+
+template <class Dataset>
+DataLoader::DataLoader(Dataset dataset, DataLoaderOptions options)
+    : DataLoader(Source(std::move(dataset)), nullptr, options) {}
 
 class DataLoader::Iterator {
  public:

@@ -50,7 +50,7 @@ void check_magic(std::uint32_t magic, int dimensions, const std::filesystem::pat
 
 }  // namespace
 
-IdxArray parse_idx(SharedBytes file, const std::filesystem::path& path, int dimensions) {
+IdxArray parse_idx(const SharedBytes& file, const std::filesystem::path& path, int dimensions) {
   const auto bytes = file.view();
   const std::size_t header = 4 + 4 * static_cast<std::size_t>(dimensions);
   if (bytes.size() >= 4) check_magic(big_endian(bytes), dimensions, path);
@@ -85,7 +85,7 @@ IdxArray read_idx(const std::filesystem::path& path, int dimensions) {
   auto* const begin = reinterpret_cast<std::uint8_t*>(content->data());
   SharedBytes file{std::shared_ptr<std::uint8_t>(content, begin), content->size()};
   if (is_gzip(file.view())) file = gunzip(file.view(), path);
-  return parse_idx(std::move(file), path, dimensions);
+  return parse_idx(file, path, dimensions);
 }
 
 }  // namespace lockstep::data

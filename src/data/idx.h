@@ -21,6 +21,6 @@ struct IdxArray {
 IdxArray read_idx(const std::filesystem::path& path, int dimensions);
 
 /// The same from bytes in memory, already inflated; `path` is for messages.
-IdxArray parse_idx(SharedBytes file, const std::filesystem::path& path, int dimensions);
+IdxArray parse_idx(const SharedBytes& file, const std::filesystem::path& path, int dimensions);
 
 }  // namespace lockstep::data

@@ -3,16 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <filesystem>
 #include <random>
+
+#include "data/threads.h"
 
 namespace lockstep::data {
 namespace {
-
-std::ptrdiff_t threads_of_process() {
-  return std::distance(std::filesystem::directory_iterator("/proc/self/task"),
-                       std::filesystem::directory_iterator());
-}
 
 // Yields a random number of times, so that threads finish in any order.
 void dawdle(std::int64_t seed) {
@@ -56,18 +52,18 @@ TEST(OrderedPrefetchTest, ExceptionComesInItsTurn) {
 }
 
 TEST(OrderedPrefetchTest, AbandoningItLeavesNoThread) {
-  const auto before = threads_of_process();
+  const auto before = test::threads_of_process();
   for (int i = 0; i < 50; ++i) {
     OrderedPrefetch<std::int64_t> numbers(1000, 4, 8, [](std::int64_t n) { return n; });
     numbers.next();
   }
-  EXPECT_EQ(threads_of_process(), before);
+  EXPECT_TRUE(test::threads_fall_to(before));
 }
 
 TEST(OrderedPrefetchTest, NothingToMakeNeedsNoThread) {
-  const auto before = threads_of_process();
+  const auto before = test::threads_of_process();
   const OrderedPrefetch<std::int64_t> none(0, 4, 8, [](std::int64_t n) { return n; });
-  EXPECT_EQ(threads_of_process(), before);
+  EXPECT_TRUE(test::threads_fall_to(before));
 }
 
 TEST(OrderedPrefetchTest, ThreadsCarryTheirName) {
