@@ -68,7 +68,7 @@ class Client {
 
   /// `handler` is called for every member that goes, and for those gone already, each once, in the
   /// client's own thread. It must be short, and may not call the verbs above (UsageError). When the
-  /// store is lost, the member that served it is told as lost.
+  /// store is lost, the member that served it is told as lost, before any call fails for that.
   void on_departure(std::function<void(const Member&, Departure)> handler);
 
   /// Says goodbye. Calls under way fail, no handler runs after it returns (unless one calls it).

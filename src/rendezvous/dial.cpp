@@ -109,39 +109,53 @@ std::optional<Admission> Dialer::attempt(const std::vector<base::SocketAddress>&
 std::optional<Admission> Dialer::introduce(base::Fd fd, const base::SocketAddress& address,
                                            Deadline deadline) {
   Admission admission;
-  const Deadline limit = within(deadline, kHandshakeLimit);
-  const Answer answer = ask(fd.get(), admission.reader, hello_, limit);
-  if (answer.manner == Answer::kClosed)
-    return note_close(address, "it closes the connection"), std::nullopt;
-  if (answer.manner == Answer::kSilent)
-    return note_stranger(address, concat("it said nothing for ", seconds(limit.limit()))),
-           std::nullopt;
-  if (answer.manner == Answer::kNotOurs)
-    return note_stranger(address, excerpt(admission.reader.buffered())), std::nullopt;
-  if (answer.manner == Answer::kOtherVersion) {
-    raise({.happened = concat("the store at ", address.text(), " speaks version ",
-                              admission.reader.version(), " of the protocol, this process version ",
-                              kProtocolVersion),
-           .remedy = "build all ranks with the same lockstep"},
-          self_, "rendezvous");
+  const auto begin = Deadline::Clock::now();
+  const Answer answer = ask(fd.get(), admission.reader, hello_, within(deadline, kHandshakeLimit));
+  switch (answer.manner) {
+    case Answer::kClosed:
+      note_close(address);
+      return std::nullopt;
+    case Answer::kSilent:
+      note_silence(address, Deadline::Clock::now() - begin, deadline);
+      return std::nullopt;
+    case Answer::kNotOurs:
+      note_stranger(address, excerpt(admission.reader.buffered()));
+      return std::nullopt;
+    case Answer::kOtherVersion:
+      raise({.happened = concat("the store at ", address.text(), " speaks version ",
+                                admission.reader.version(),
+                                " of the protocol, this process version ", kProtocolVersion),
+             .remedy = "build all ranks with the same lockstep"},
+            self_, "rendezvous");
+    case Answer::kFrame:
+      break;
   }
-  Unpacker fields(answer.frame);
+  if (!admitted(answer.frame, address, admission)) return std::nullopt;
+  admission.fd = std::move(fd);
+  return admission;
+}
+
+bool Dialer::admitted(const std::string& frame, const base::SocketAddress& address,
+                      Admission& admission) {
+  Unpacker fields(frame);
   const std::string instance = fields.text();
   admission.host = fields.member();
   const bool refused = fields.kind() == Kind::kRefused;
   const bool transient = refused && fields.number() != 0;
   const Failure refusal = refused ? fields.failure() : Failure{};
-  if (!fields.complete() || (!refused && fields.kind() != Kind::kAdmitted))
-    return note_stranger(address, excerpt(answer.frame)), std::nullopt;
+  if (!fields.complete() || (!refused && fields.kind() != Kind::kAdmitted)) {
+    note_stranger(address, excerpt(frame));
+    return false;
+  }
   if (!instance_.empty() && instance != instance_) {
     blame({.happened = concat(address.text(), " is now the store of another job, '",
                               admission.host.job_id, "'")});
-    return std::nullopt;
+    return false;
   }
-  if (refused && !transient) raise(refusal, self_, "rendezvous");
-  if (refused) return blame(refusal), std::nullopt;
-  admission.fd = std::move(fd);
-  return admission;
+  if (!refused) return true;
+  if (!transient) raise(refusal, self_, "rendezvous");
+  blame(refusal);
+  return false;
 }
 
 void Dialer::note_stranger(const base::SocketAddress& address, const std::string& manner) {
@@ -150,10 +164,19 @@ void Dialer::note_stranger(const base::SocketAddress& address, const std::string
       .remedy = "give all ranks another port; `ss -ltnp` on that host shows who holds this one"};
 }
 
-void Dialer::note_close(const base::SocketAddress& address, const std::string& manner) {
+void Dialer::note_silence(const base::SocketAddress& address, Deadline::Clock::duration time,
+                          Deadline deadline) {
+  // A last attempt just before the deadline proves nothing.
+  if (time >= kHandshakeLimit || 2 * time >= deadline.limit())
+    return note_stranger(address, concat("it said nothing for ", seconds(time)));
+  if (!last_)
+    blame({.happened = concat(address.text(), " accepts connections, but has not answered yet")});
+}
+
+void Dialer::note_close(const base::SocketAddress& address) {
   // A store that starts or ends may hang up once; one that always does is something else.
   if (!closing_) closing_ = Deadline::in(kHandshakeLimit);
-  if (closing_->expired()) return note_stranger(address, manner);
+  if (closing_->expired()) return note_stranger(address, "it closes the connection");
   blame({.happened =
              concat(address.text(), " accepts connections, but closes them without an answer"),
          .remedy = "see whether that is rank 0 of this job and what it prints"});

@@ -48,9 +48,12 @@ class Dialer {
  private:
   std::optional<Admission> introduce(base::Fd fd, const base::SocketAddress& address,
                                      base::Deadline deadline);
+  bool admitted(const std::string& frame, const base::SocketAddress& address, Admission& admission);
   void blame_errno(const base::SocketAddress& address, int error);
   void note_stranger(const base::SocketAddress& address, const std::string& manner);
-  void note_close(const base::SocketAddress& address, const std::string& manner);
+  void note_close(const base::SocketAddress& address);
+  void note_silence(const base::SocketAddress& address, base::Deadline::Clock::duration time,
+                    base::Deadline deadline);
 
   Member self_;
   std::string hello_;

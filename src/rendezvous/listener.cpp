@@ -15,7 +15,7 @@ namespace {
 using base::concat;
 using base::SocketAddress;
 
-constexpr std::chrono::seconds kProbeLimit{1};
+constexpr std::chrono::milliseconds kProbeLimit{500};
 
 std::vector<SocketAddress> with_port(const std::vector<std::string>& digits, std::uint16_t port) {
   std::vector<SocketAddress> addresses;

@@ -254,6 +254,8 @@ void Client::Session::connection_ended(bool on_purpose) {
   }
   if (leaving) return;
   note_departure(host(), on_purpose ? Departure::kLeft : Departure::kLost);
+  // First the news, then the failures: who sees a call fail can know why.
+  tell_listeners();
   end_calls({.kind = Failure::kPeerLost,
              .happened = on_purpose ? concat("the store is closed: ", host().text(), " has left")
                                     : concat("store lost: ", host().text(), " is gone"),

@@ -29,9 +29,6 @@ int be_a_rank(int, char** argv) {
   const Deadline deadline = Deadline::in(std::chrono::milliseconds(std::stol(argv[4])));
   const std::string then = argv[5];
   const Meeting meeting = meet(argv[1], self, deadline);
-  meeting.client->on_departure([](const Member& gone, Departure how) {
-    std::cout << gone.rank << (how == Departure::kLost ? " is lost" : " has left") << std::endl;
-  });
   // Everybody hears everybody.
   meeting.client->set("hello/" + std::to_string(self.rank), std::to_string(self.pid));
   for (const auto& other : meeting.members)
@@ -40,6 +37,9 @@ int be_a_rank(int, char** argv) {
       return 3;
   std::cout << "met " << meeting.members.size() << " by " << meeting.client->local_address()
             << std::endl;
+  meeting.client->on_departure([](const Member& gone, Departure how) {
+    std::cout << gone.rank << (how == Departure::kLost ? " is lost" : " has left") << std::endl;
+  });
   if (then == "vanish") ::_exit(0);
   if (then == "hold") meeting.client->get("never", Deadline::in(60s));
   // The one that serves goes last.

@@ -79,14 +79,14 @@ TEST_F(RefusalTest, Row16DuplicateRankIsRefusedAndTheOthersMeet) {
 
 TEST_F(RefusalTest, Row17DuplicateRankIsRefusedAndTheMissingOneNamed) {
   const auto outcomes =
-      meet_all(place, {member(0, 3), member(1, 3), member(1, 3)}, Deadline::in(1s));
+      meet_all(place, {member(0, 3), member(1, 3), member(1, 3)}, Deadline::in(600ms));
   EXPECT_EQ(outcomes[0].kind, "TimeoutError");
   EXPECT_THAT(outcomes[0].happened, HasSubstr("missing: rank 2"));
   const auto& [first, second] = std::pair(outcomes[1], outcomes[2]);
   const Outcome& refused = first.kind == "RendezvousError" ? first : second;
   const Outcome& waited = first.kind == "RendezvousError" ? second : first;
   EXPECT_THAT(refused.message, HasSubstr("rank 1 is already taken"));
-  EXPECT_LT(refused.time, 900ms);
+  EXPECT_LT(refused.time, 500ms);
   EXPECT_EQ(waited.kind, "TimeoutError");
   EXPECT_EQ(waited.happened, outcomes[0].happened);
 }
