@@ -60,7 +60,9 @@ PrivateFolder::PrivateFolder(const std::string& prefix) {
            !still_there(path_, lock_.get()));
 }
 
-PrivateFolder::~PrivateFolder() {
+PrivateFolder::~PrivateFolder() { remove(); }
+
+void PrivateFolder::remove() const noexcept {
   std::error_code ignored;
   fs::remove_all(path_, ignored);
 }

@@ -22,6 +22,9 @@ class PrivateFolder {
   PrivateFolder(const PrivateFolder&) = delete;
   PrivateFolder& operator=(const PrivateFolder&) = delete;
 
+  /// Removes it already now; for a child process that outlives the one that made the folder.
+  void remove() const noexcept;
+
   const std::filesystem::path& path() const { return path_; }
 
  private:

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/cgroup.h"
@@ -17,6 +18,8 @@
 #include "base/thread_name.h"
 #include "launch/attempt.h"
 #include "launch/console.h"
+#include "launch/meeting_place.h"
+#include "launch/nodes.h"
 #include "launch/report.h"
 
 namespace lockstep::launch {
@@ -24,14 +27,15 @@ namespace {
 
 using base::concat;
 
-Job new_job(const RunOptions& options) {
-  Job job;
-  job.id = base::random_hex(8);
-  job.token = base::random_hex(16);
-  const bool named =
-      options.nodes > 1 || !options.rendezvous_endpoint.empty() || options.master_port;
-  job.run_id = named ? options.rendezvous_id : job.id;
-  return job;
+// A job of one node needs to agree with nobody.
+Agreement agree_alone(const RunOptions& options) {
+  Agreement agreement;
+  agreement.job.id = base::random_hex(8);
+  agreement.job.token = base::random_hex(16);
+  agreement.job.run_id = chosen_port(options) ? options.rendezvous_id : agreement.job.id;
+  agreement.placement.local_world_size = options.local_world_size;
+  agreement.placement.world_size = options.local_world_size;
+  return agreement;
 }
 
 class Agent {
@@ -40,11 +44,12 @@ class Agent {
       : task_(task),
         open_files_(open_files),
         signals_(base::awaitable_signals()),
-        console_(poller_, STDOUT_FILENO, STDERR_FILENO),
-        job_(new_job(task.options)),
-        logs_(task.options, job_.run_id, task.folder.path()) {
+        console_(poller_, STDOUT_FILENO, STDERR_FILENO) {
     poller_.watch(signals_.get(), EPOLLIN, [this](std::uint32_t) { on_signals(); });
     poller_.watch(task_.guardian, EPOLLIN, [this](std::uint32_t) { on_guardian_lost(); });
+    if (task_.options.nodes == 1) return;
+    nodes_ = std::make_unique<Nodes>(task_.options);
+    poller_.watch(nodes_->event_fd(), EPOLLIN, [this](std::uint32_t) { nodes_->drain(); });
   }
 
   int run() {
@@ -53,59 +58,133 @@ class Agent {
       attempts_.push_back(run_attempt(attempt));
       const AttemptOutcome& outcome = attempts_.back();
       const bool again =
-          !outcome.failures.empty() && signal_ == 0 && attempt < task_.options.max_restarts;
+          !outcome.failures.empty() && outcome.signal == 0 && attempt < task_.options.max_restarts;
       if (!again) break;
       console_.line(Console::kErr, restart_notice(outcome, task_.options.max_restarts));
     }
     report();
+    if (guardian_lost_) task_.folder.remove();
     return attempts_.back().exit_code();
   }
 
  private:
   AttemptOutcome run_attempt(int number) {
-    const Placement placement = place(number);
-    Attempt attempt({poller_, console_, task_.options, task_.program, job_, logs_, open_files_},
-                    placement);
+    const std::optional<Agreement> agreement =
+        nodes_ ? agree_with_others(number) : place_alone(number);
+    if (!agreement) return without_agreement(number);
+    if (!logs_) logs_.emplace(task_.options, agreement->job.run_id, task_.folder.path());
+    Attempt attempt(
+        {poller_, console_, task_.options, task_.program, agreement->job, *logs_, open_files_},
+        agreement->placement);
     current_ = &attempt;
-    std::string launcher_error;
+    launcher_error_.clear();
     try {
       attempt.start();
     } catch (const Error& error) {
-      launcher_error = error.what();
+      launcher_error_ = error.what();
+      attempt.kill();
     }
-    if (!launcher_error.empty()) attempt.kill();
+    told_ = false;
     attempt.step();
     while (!attempt.finished()) {
       poller_.wait(attempt.deadline());
       attempt.step();
+      if (nodes_) follow_others(attempt, number);
     }
     current_ = nullptr;
+    AttemptOutcome outcome = outcome_of(attempt, number);
+    return nodes_ ? agreed_outcome(std::move(outcome)) : outcome;
+  }
+
+  AttemptOutcome outcome_of(const Attempt& attempt, int number) const {
     AttemptOutcome outcome = judge(number, attempt.ended(), signal_);
+    outcome.node = task_.options.node_rank;
     if (const auto& error = attempt.program_error()) {
       // What the workers ended with says less than why none could start.
       outcome.failures.clear();
       outcome.launcher_error = error->what();
       outcome.launcher_code = error->exit_code();
-    } else if (!launcher_error.empty()) {
-      outcome.launcher_error = launcher_error;
+    } else if (!launcher_error_.empty()) {
+      outcome.launcher_error = launcher_error_;
       outcome.launcher_code = kExitFailure;
     }
     return outcome;
   }
 
-  Placement place(int attempt) {
-    const RunOptions& options = task_.options;
-    Placement placement;
+  std::optional<Agreement> place_alone(int attempt) {
+    if (attempt == 0) alone_ = agree_alone(task_.options);
+    Placement& placement = alone_.placement;
     placement.attempt = attempt;
-    placement.local_world_size = options.local_world_size;
-    placement.world_size = options.local_world_size;
     // A new port for each attempt: nothing of the one before can be mistaken for it.
-    if (!port_ || !options.master_port)
-      port_ = std::make_unique<base::HeldPort>(options.master_port.value_or(0));
-    placement.master_port = port_->number();
+    if (!task_.fixed_port) port_ = std::make_unique<base::HeldPort>();
+    placement.master_port = task_.fixed_port ? *task_.fixed_port : port_->number();
     placement.rendezvous =
         concat("unix:", (task_.folder.path() / concat("rendezvous.", attempt)).string());
-    return placement;
+    return alone_;
+  }
+
+  // Waits for the other nodes; nothing when that failed or a signal ended it.
+  std::optional<Agreement> agree_with_others(int attempt) {
+    nodes_->begin(attempt);
+    while (!nodes_->agreement() && nodes_->failure().empty() && signal_ == 0)
+      poller_.wait(std::nullopt);
+    return signal_ == 0 ? nodes_->agreement() : std::nullopt;
+  }
+
+  AttemptOutcome without_agreement(int attempt) {
+    AttemptOutcome outcome;
+    outcome.attempt = attempt;
+    outcome.node = task_.options.node_rank;
+    outcome.signal = signal_;
+    outcome.launcher_error = nodes_->failure();
+    outcome.launcher_code = kExitFailure;
+    // The meeting cannot be interrupted; this process ends right after, and its thread with it.
+    if (outcome.launcher_error.empty()) static_cast<void>(nodes_.release());
+    return outcome;
+  }
+
+  // Tells the others of a failure here, and ends the attempt when it ended elsewhere.
+  void follow_others(Attempt& attempt, int number) {
+    if (attempt.ending() && !told_ && !guardian_lost_) {
+      told_ = true;
+      const AttemptOutcome outcome = outcome_of(attempt, number);
+      if (!outcome.success()) nodes_->tell_failure(outcome);
+    }
+    const auto end = nodes_->end();
+    if ((end && !end->success()) || !nodes_->failure().empty()) {
+      told_ = true;
+      attempt.stop(end && end->signal != 0 ? end->signal : SIGTERM);
+    }
+  }
+
+  // What the whole job's attempt came to, which all nodes report alike.
+  AttemptOutcome agreed_outcome(AttemptOutcome here) {
+    if (guardian_lost_) return here;
+    if (here.success() && signal_ == 0) nodes_->tell_success(here.attempt);
+    if (!here.success() && !told_) nodes_->tell_failure(here);
+    const int before = signal_;
+    while (!nodes_->end() && nodes_->failure().empty() && signal_ == before)
+      poller_.wait(std::nullopt);
+    if (signal_ != before) {
+      here.signal = signal_;
+      nodes_->tell_failure(here);
+      return here;
+    }
+    const auto end = nodes_->end();
+    if (!end) {
+      here.launcher_error = nodes_->failure();
+      here.launcher_code = kExitFailure;
+      if (here.failures.empty()) return here;
+      // Workers that lost their peers on that node are a consequence.
+      for (const WorkerOutcome& worker : here.failures) here.stopped.push_back(worker.rank);
+      here.failures.clear();
+      return here;
+    }
+    if (end->node == here.node || end->success()) return here;
+    AttemptOutcome all = *end;
+    all.failures.insert(all.failures.end(), here.failures.begin(), here.failures.end());
+    all.stopped = here.stopped;
+    return all;
   }
 
   void on_signals() {
@@ -157,9 +236,9 @@ class Agent {
       const auto upwards = base::Env::of_process().text("TORCHELASTIC_ERROR_FILE");
       if (upwards && !last.failures.empty()) write_error_file(*upwards, last.failures.front());
     }
-    if (logs_.wanted() && !guardian_lost_ && task_.options.log_folder.empty())
+    if (logs_ && logs_->wanted() && !guardian_lost_ && task_.options.log_folder.empty())
       console_.line(Console::kErr,
-                    concat("lockstep: log files are in ", logs_.job_folder().string()));
+                    concat("lockstep: log files are in ", logs_->job_folder().string()));
     // A pager may take its time; a signal ends the wait.
     const int before = signal_;
     while (!console_.drained() && signal_ == before) poller_.wait(std::nullopt);
@@ -168,14 +247,17 @@ class Agent {
   const AgentTask& task_;
   unsigned long open_files_;  // the limit that workers get
   base::Poller poller_;
-  base::SignalFd signals_;
+  base::SignalFd signals_;  // before any thread: they inherit that the signals are blocked
   Console console_;
-  Job job_;
-  LogTree logs_;
+  std::unique_ptr<Nodes> nodes_;  // of a job on several nodes
+  Agreement alone_;
   std::unique_ptr<base::HeldPort> port_;
+  std::optional<LogTree> logs_;
   std::vector<AttemptOutcome> attempts_;
   Attempt* current_ = nullptr;
-  int signal_ = 0;  // that ended the job
+  std::string launcher_error_;
+  int signal_ = 0;     // that ended the job
+  bool told_ = false;  // the other nodes know how the attempt ended here
   bool guardian_lost_ = false;
 };
 

@@ -1,5 +1,7 @@
 #pragma once
-#include "base/fd.h"
+#include <cstdint>
+#include <optional>
+
 #include "base/private_folder.h"
 #include "launch/program.h"
 #include "launch/run_options.h"
@@ -10,8 +12,9 @@ namespace lockstep::launch {
 struct AgentTask {
   const RunOptions& options;
   const Program& program;
-  const base::PrivateFolder& folder;  ///< kept and removed by the guardian
-  int guardian;                       ///< pidfd of the guardian: readable when that is dead
+  const base::PrivateFolder& folder;        ///< kept and removed by the guardian
+  std::optional<std::uint16_t> fixed_port;  ///< that the user chose; held by the guardian
+  int guardian;                             ///< pidfd of the guardian: readable when that is dead
 };
 
 /// Runs the job's workers on this node, attempt after attempt, and tells how it went on stderr.

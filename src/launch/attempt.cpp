@@ -190,7 +190,8 @@ void Attempt::stop(int signal) {
     if (worker->outcome) continue;
     worker->told_to_stop = !has_ended(worker->process);
     groups.push_back(worker->process.pid);
-    ::kill(-worker->process.pid, signal);
+    // One just forked has no group of its own yet.
+    if (::kill(-worker->process.pid, signal) != 0) ::kill(worker->process.pid, signal);
   }
   for (const base::ProcessEntry& entry : base::descendants(::getpid())) {
     if (entry.state == 'T') ::kill(entry.pid, SIGKILL);
@@ -267,9 +268,17 @@ void Attempt::step() {
   if (phase_ == Phase::kFinished) return;
   if (alive() == 0) {
     if (!orphans_) return finish();
-    stop(SIGTERM);
+    end_orphans();
   }
   if (deadline_ && deadline_->expired()) on_time();
+}
+
+// Workers may leave processes behind, also ones forked while the signal to end was on its way.
+void Attempt::end_orphans() {
+  if (orphans_told_) return;
+  orphans_told_ = true;
+  if (phase_ != Phase::kStopping && phase_ != Phase::kKilling) return stop(SIGTERM);
+  for (const base::ProcessEntry& entry : base::descendants(::getpid())) ::kill(entry.pid, SIGTERM);
 }
 
 void Attempt::on_time() {

@@ -70,6 +70,9 @@ class Attempt {
 
   int alive() const;
 
+  /// Is it being ended: by a failure, by `stop` or `kill`?
+  bool ending() const { return phase_ != Phase::kRunning && phase_ != Phase::kSettling; }
+
   /// Why the program could not be executed at all, with 126 or 127; found out when a worker ends.
   const std::optional<ProgramError>& program_error() const { return program_error_; }
 
@@ -97,6 +100,7 @@ class Attempt {
   void note_exec_failure(int error);
   void describe_output(const Worker& worker, WorkerOutcome& outcome) const;
   void on_failure(const WorkerOutcome& outcome);
+  void end_orphans();
   void on_time();
   void reap_orphans();
   void finish();
@@ -114,6 +118,7 @@ class Attempt {
   base::Deadline::Clock::time_point began_;
   Phase phase_ = Phase::kRunning;
   bool orphans_ = false;  ///< descendants besides the workers were there at the last look
+  bool orphans_told_ = false;
   bool reading_ = true;
   std::optional<base::Deadline> deadline_;       ///< of the present phase
   std::optional<base::Deadline> kill_deadline_;  ///< what lives then cannot be killed

@@ -66,6 +66,7 @@ StreamChoice stream_choice(const FlagValue& value) {
     return static_cast<Streams>(*parsed);
   };
   StreamChoice result;
+  if (value.text.ends_with(',')) refuse(value, wanted);
   if (value.text.find(':') == std::string::npos) {
     result.all = streams(value.text);
     return result;

@@ -34,6 +34,7 @@ struct WorkerOutcome {
 /// How one attempt of the job ended.
 struct AttemptOutcome {
   int attempt = 0;
+  int node = 0;                         ///< whose launcher says so
   std::vector<WorkerOutcome> failures;  ///< root cause first
   std::vector<int> stopped;             ///< ranks that the launcher stopped
   int signal = 0;                       ///< sent to the launcher, when that ended the attempt

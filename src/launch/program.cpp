@@ -44,11 +44,11 @@ void check_interpreter(const std::string& path) {
   std::istringstream words(line.substr(2));
   std::string interpreter;
   words >> interpreter;
-  if (interpreter.ends_with('\r'))
+  if (line.ends_with('\r'))
     throw ProgramError(
         kExitNotExecutable,
         concat(path, " has Windows line ends: its first line asks for an interpreter '",
-               interpreter.substr(0, interpreter.size() - 1), "\\r'"),
+               interpreter, "\\r'"),
         concat("convert it: sed -i 's/\\r$//' ", path));
   if (!is_executable(interpreter))
     throw ProgramError(kExitNotExecutable,

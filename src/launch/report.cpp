@@ -104,7 +104,7 @@ std::string failure_report(const std::vector<AttemptOutcome>& attempts, bool col
   if (attempts.size() > 1) out << "  attempts:\n";
   for (std::size_t i = 0; attempts.size() > 1 && i < attempts.size(); ++i)
     out << "    " << attempts[i].attempt << ": " << one_line(attempts[i]) << '\n';
-  out << "  exit code " << last.exit_code() << '\n';
+  if (last.launcher_error.empty()) out << "  exit code " << last.exit_code() << '\n';
   return std::move(out).str();
 }
 

@@ -1,4 +1,6 @@
 #pragma once
+#include <unistd.h>
+
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -38,8 +40,9 @@ class WorkerStream {
  public:
   WorkerStream(StreamRoute route, Console& console);
 
-  /// The descriptor that the worker gets; closed here by `started`.
-  int worker_end() const { return worker_end_.get(); }
+  /// The descriptor that the worker gets; closed here by `started`, unless it is the launcher's
+  /// own.
+  int worker_end() const { return route_.inherited ? STDOUT_FILENO : worker_end_.get(); }
   void started();
 
   /// The pipe to watch; -1 when the launcher reads nothing.
