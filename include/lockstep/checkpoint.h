@@ -133,6 +133,12 @@ void save(const StateDict& state, Path&& path) {
 StateDict load(const std::filesystem::path& path);
 Value load_value(const std::filesystem::path& path);
 
+/// The same for safetensors files, which hold tensors by name and nothing else; tensors that share
+/// memory come apart. The format has no checksum: one is added as metadata, and compared where it
+/// is there.
+void save_safetensors(const StateDict& state, const std::filesystem::path& path);
+StateDict load_safetensors(const std::filesystem::path& path);
+
 /// The optimizer's state in Python's layout, {'state': {0: {...}}, 'param_groups': [...]}; tensors
 /// share memory with it. For SGD, Adam, AdamW, RMSprop and Adagrad.
 Value optimizer_state_dict(const torch::optim::Optimizer& optimizer);

@@ -162,6 +162,18 @@ def verify_optimizer(name, record):
         torch.testing.assert_close(parameter.detach(), after, rtol=0, atol=1e-7, msg=lambda m: f"{name}: {m}")
 
 
+def verify_safetensors(folder):
+    try:
+        import safetensors.torch
+    except ImportError:
+        return
+    expected = network().state_dict()
+    found = safetensors.torch.load_file(folder / "network.safetensors")
+    assert set(found) == set(expected)
+    verify_tensors({name: found[name] for name in expected}, expected)
+    safetensors.torch.save_file(expected, folder / "python.safetensors")
+
+
 def verify(folder):
     for mmap in (False, True):
         verify_tensors(torch.load(folder / "dtypes.pth", mmap=mmap), every_dtype())
@@ -183,6 +195,7 @@ def verify(folder):
     expected["size"] = (2, 3)
     assert train == expected, train
     assert isinstance(train["flags"][0], bool) and isinstance(train["lr"], float) and isinstance(train["size"], tuple)
+    verify_safetensors(folder)
     optimizers = torch.load(folder / "optimizers.pth")
     assert list(optimizers) == list(OPTIMIZERS)
     for name, record in optimizers.items():

@@ -10,9 +10,9 @@ namespace lockstep::checkpoint {
 /// A dtype and what the file formats call it.
 struct Dtype {
   at::ScalarType type;
-  const char* name;  ///< as in torch.<name>
-  const char*
-      storage_class;  ///< as in torch.<storage_class>; null for the dtypes that Python gave none
+  const char* name;           ///< as in torch.<name>
+  const char* storage_class;  ///< as in torch.<storage_class>; null where Python gave it none
+  const char* safetensors;    ///< null where that format has none
 };
 
 /// Every dtype that a checkpoint can hold.
@@ -22,6 +22,7 @@ std::span<const Dtype> dtypes();
 const Dtype* find_dtype(at::ScalarType type);
 const Dtype* find_dtype_named(std::string_view name);
 const Dtype* find_storage_class(std::string_view name);
+const Dtype* find_safetensors_dtype(std::string_view name);
 
 /// "float32[10, 784]", for messages.
 std::string describe(const at::Tensor& tensor);

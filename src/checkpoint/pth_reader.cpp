@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/concat.h"
+#include "checkpoint/doors.h"
 #include "checkpoint/dtypes.h"
 #include "checkpoint/file_kind.h"
 #include "checkpoint/pickle.h"
@@ -315,22 +316,15 @@ Value read_pth(const std::filesystem::path& path) {
 }  // namespace
 
 Value load_value(const std::filesystem::path& path) {
-  try {
-    return read_pth(path);
-  } catch (const Error& error) {
-    throw CheckpointError(concat("cannot load ", path, ": ", error.happened()), error.remedy());
-  } catch (const std::exception& error) {
-    throw CheckpointError(concat("cannot load ", path, ": ", error.what()));
-  }
+  Value value;
+  checkpoint::loading(path, [&] { value = read_pth(path); });
+  return value;
 }
 
 StateDict load(const std::filesystem::path& path) {
-  const Value value = load_value(path);
-  try {
-    return value.state_dict();
-  } catch (const CheckpointError& error) {
-    throw CheckpointError(concat("cannot load ", path, ": ", error.happened()), error.remedy());
-  }
+  StateDict state;
+  checkpoint::loading(path, [&] { state = read_pth(path).state_dict(); });
+  return state;
 }
 
 }  // namespace lockstep

@@ -2,10 +2,10 @@
 #include <caffe2/serialize/inline_container.h>
 
 #include <map>
-#include <system_error>
 
 #include "base/concat.h"
 #include "base/file.h"
+#include "checkpoint/doors.h"
 #include "checkpoint/dtypes.h"
 #include "checkpoint/pickle.h"
 #include "lockstep/checkpoint.h"
@@ -224,32 +224,17 @@ std::size_t bytes_needed(const Pickler& pickler) {
   return bytes;
 }
 
-// Asked after the unfinished file is gone, so that "free" is what a second try would find.
-std::string space_note(const std::filesystem::path& path, std::size_t needed) {
-  std::error_code unknown;
-  const auto folder = path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
-  const auto space = std::filesystem::space(folder, unknown);
-  if (unknown || needed == 0 || space.available >= needed) return "";
-  return concat("; it needs ", needed, " bytes, and ", space.available, " are free there");
-}
-
 }  // namespace
 
 void save(const Value& value, const std::filesystem::path& path) {
   std::size_t needed = 0;
-  try {
+  checkpoint::saving(path, needed, [&] {
     const Pickler pickler(value);
     needed = bytes_needed(pickler);
     base::AtomicFile file(path);
     write_archive(pickler, file);
     file.commit();
-  } catch (const Error& error) {
-    throw CheckpointError(
-        concat("cannot save ", path, ": ", error.happened(), space_note(path, needed)),
-        error.remedy());
-  } catch (const std::exception& error) {
-    throw CheckpointError(concat("cannot save ", path, ": ", error.what()));
-  }
+  });
 }
 
 }  // namespace lockstep

@@ -8,6 +8,7 @@
 #include "base/deadline.h"
 #include "base/file.h"
 #include "checkpoint/pickle.h"
+#include "checkpoint/safetensors_header.h"
 #include "checkpoint/zip_reader.h"
 #include "lockstep/error.h"
 
@@ -78,7 +79,7 @@ std::size_t fuzz(const std::vector<Bytes>& seeds, unsigned seed,
                  const std::function<void(const Bytes&)>& read) {
   Mutator mutator(seed);
   std::size_t refused = 0;
-  const auto deadline = Deadline::in(std::chrono::milliseconds(900));
+  const auto deadline = Deadline::in(std::chrono::milliseconds(700));
   for (std::size_t round = 0; !deadline.expired(); ++round) {
     try {
       read(mutator.mutate(seeds[round % seeds.size()]));
@@ -110,6 +111,21 @@ TEST(FuzzTest, Pickles) {
         read_pickle(bytes, [](std::string_view name) { return name.starts_with("torch."); });
     EXPECT_LE(pickle.nodes.size(), bytes.size());
     EXPECT_FALSE(describe(*pickle.root).empty());
+  });
+  EXPECT_GT(refused, 100u);
+}
+
+TEST(FuzzTest, SafetensorsHeaders) {
+  const std::string text =
+      safetensors_header_text({.entries = {{"fc1.weight", "F32", {2, 3}, 0, 24},
+                                           {"fc1.bias", "BF16", {2}, 24, 28},
+                                           {"empty", "U8", {0}, 28, 28}},
+                               .checksum = "0123abcd"});
+  const auto bytes = std::as_bytes(std::span(text));
+  const auto refused = fuzz({Bytes(bytes.begin(), bytes.end())}, 3, [](const Bytes& mutated) {
+    const auto header = parse_safetensors_header(
+        {reinterpret_cast<const char*>(mutated.data()), mutated.size()}, 28);
+    for (const auto& entry : header.entries) EXPECT_LE(entry.end, 28u);
   });
   EXPECT_GT(refused, 100u);
 }
