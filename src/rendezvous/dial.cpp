@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
-#include <filesystem>
 
 #include "base/concat.h"
-#include "base/folder_watch.h"
 #include "base/os_error.h"
 
 namespace lockstep::rendezvous {
@@ -214,42 +212,28 @@ void Dialer::give_up(Deadline deadline) const {
   raise(failure, self_, "rendezvous");
 }
 
-Deadline Backoff::next(Deadline deadline) {
-  const Deadline end = within(deadline, step_);
-  step_ = std::min(2 * step_, longest_);
-  return end;
-}
-
 bool Backoff::pause(Deadline deadline) {
   if (deadline.expired()) return false;
-  base::poll_until({}, next(deadline));
+  base::poll_until({}, within(deadline, step_));
+  step_ = std::min(2 * step_, longest_);
   return true;
 }
 
 Admission dial(const Endpoint& endpoint, const Member& self, Deadline deadline) {
   Dialer dialer(self, endpoint.text());
-  if (endpoint.kind == Endpoint::kUnix) {
-    const std::filesystem::path path(endpoint.path);
-    base::FolderWatch folder(path.has_parent_path() ? path.parent_path() : ".");
-    Backoff backoff(milliseconds(50));
-    do {
-      if (auto admission =
-              dialer.attempt({base::SocketAddress::unix_path(endpoint.path)}, deadline))
-        return std::move(*admission);
-      folder.wait(backoff.next(deadline));
-    } while (!deadline.expired());
-    dialer.give_up(deadline);
-  }
   // Over a network each attempt costs others something; on the host itself waiting longer only
   // costs us.
   Backoff patient(milliseconds(250));
   Backoff eager(milliseconds(16));
-  bool local = false;
+  bool local = endpoint.kind == Endpoint::kUnix;
   do {
-    const auto found = base::resolve(endpoint.host, endpoint.port, deadline);
+    base::Resolution found{{base::SocketAddress::unix_path(endpoint.path)}, ""};
+    if (endpoint.kind == Endpoint::kTcp) {
+      found = base::resolve(endpoint.host, endpoint.port, deadline);
+      local = !found.addresses.empty() && found.addresses.front().is_loopback();
+    }
     if (found.addresses.empty()) dialer.blame(no_address(endpoint.host, found.failure));
     if (auto admission = dialer.attempt(found.addresses, deadline)) return std::move(*admission);
-    local = !found.addresses.empty() && found.addresses.front().is_loopback();
   } while ((local ? eager : patient).pause(deadline));
   dialer.give_up(deadline);
 }

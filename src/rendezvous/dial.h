@@ -70,8 +70,6 @@ class Backoff {
   explicit Backoff(std::chrono::milliseconds longest) : longest_(longest) {}
   /// False once the deadline has passed.
   bool pause(base::Deadline deadline);
-  /// Deadline of the next wait, for a wait that an event may end too.
-  base::Deadline next(base::Deadline deadline);
 
  private:
   std::chrono::milliseconds step_{1};

@@ -1,7 +1,6 @@
 #include "rendezvous/meet_by_file.h"
 
 #include "base/concat.h"
-#include "base/folder_watch.h"
 #include "base/host.h"
 #include "rendezvous/failure.h"
 #include "rendezvous/notice.h"
@@ -14,7 +13,8 @@ using base::concat;
 using base::Deadline;
 
 constexpr std::string_view kScheme = "file://";
-// Network file systems tell nobody what another host wrote: look again this often.
+// Network file systems tell nobody what another host wrote, and a watch on a local one (inotify)
+// takes up to 20 ms to close: so look again, at last this often.
 constexpr std::chrono::milliseconds kLookAgain{50};
 
 // The order of destruction matters: the file goes before the store that it tells of.
@@ -78,7 +78,7 @@ AdvertisedServer serve_by_file(const fs::path& path, const Member& host) {
 }
 
 Admission dial_by_file(const fs::path& path, Member self, Deadline deadline) {
-  base::FolderWatch folder(path.parent_path());
+  Backoff backoff(kLookAgain);
   std::optional<Notice> stale;
   std::optional<Failure> last;
   do {
@@ -93,8 +93,7 @@ Admission dial_by_file(const fs::path& path, Member self, Deadline deadline) {
       stale = finding.notice;
       last = dialer.blamed();
     }
-    folder.wait(deadline.remaining() < kLookAgain ? deadline : Deadline::in(kLookAgain));
-  } while (!deadline.expired());
+  } while (backoff.pause(deadline));
   Failure failure = nobody(path, stale, last);
   failure.happened += concat(" (within ", seconds(deadline.limit()), ")");
   raise(failure, self, "rendezvous");

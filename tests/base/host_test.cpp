@@ -6,12 +6,10 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <future>
 #include <iterator>
 #include <string>
 
 #include "base/file.h"
-#include "base/folder_watch.h"
 #include "base/rename.h"
 #include "lockstep/error.h"
 
@@ -74,20 +72,6 @@ TEST(RenameTest, OnlyTheSameFileIsRemoved) {
   HeldFile(path).remove(path);
   EXPECT_FALSE(fs::exists(path));
   HeldFile(path).remove(path);
-}
-
-TEST(FolderWatchTest, WakesWhenAFileAppears) {
-  const TemporaryFolder folder;
-  FolderWatch watch(folder.path());
-  auto woken = std::async(std::launch::async, [&] {
-    const Deadline deadline = Deadline::in(5s);
-    watch.wait(deadline);
-    return !deadline.expired();
-  });
-  std::ofstream(folder.path() / "file") << "x";
-  EXPECT_TRUE(woken.get());
-  FolderWatch nothing("/nonexistent/lockstep");
-  nothing.wait(Deadline::in(10ms));
 }
 
 }  // namespace lockstep::base

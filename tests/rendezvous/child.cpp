@@ -40,6 +40,7 @@ int be_a_rank(int, char** argv) {
   meeting.client->on_departure([](const Member& gone, Departure how) {
     std::cout << gone.rank << (how == Departure::kLost ? " is lost" : " has left") << std::endl;
   });
+  std::cout << "ready" << std::endl;
   if (then == "vanish") ::_exit(0);
   if (then == "hold") meeting.client->get("never", Deadline::in(60s));
   // The one that serves goes last.

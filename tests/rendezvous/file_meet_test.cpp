@@ -245,7 +245,9 @@ TEST_F(FileMeetTest, D40EightProcessesAtOnceMeetTwentyTimes) {
 
 TEST_F(FileMeetTest, D40KilledRanksDoNotPoisonTheNextStart) {
   std::vector<Child> ranks;
-  for (int rank = 0; rank < 4; ++rank) ranks.emplace_back(place, rank, 4, "hold");
+  // Rank 0 last, so that it is killed last: the others would else see the store lost, and end by
+  // themselves.
+  for (int rank = 3; rank >= 0; --rank) ranks.emplace_back(place, rank, 4, "hold");
   for (auto& rank : ranks) ASSERT_TRUE(rank.says("met 4", soon())) << rank.output();
   EXPECT_THAT(refusal(0), HasSubstr("is in use by job 'job-1'"));
   for (auto& rank : ranks) rank.signal(SIGKILL);

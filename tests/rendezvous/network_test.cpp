@@ -169,8 +169,8 @@ TEST_F(NetworkTest, D50Row10ACutLinkIsNoticedOnBothSidesWithinFifteenSeconds) {
   const std::string place = "tcp://10.77.0.1:29500";
   Child zero(place, 0, 2, "hold", 60s, a->here());
   Child one(place, 1, 2, "hold", 60s, b->here());
-  ASSERT_TRUE(zero.says("met 2", soon())) << zero.output();
-  ASSERT_TRUE(one.says("met 2", soon())) << one.output();
+  ASSERT_TRUE(zero.says("ready", soon())) << zero.output();
+  ASSERT_TRUE(one.says("ready", soon())) << one.output();
   b->ip({"link", "set", "cable", "down"});
   const Deadline limit = Deadline::in(15s);
   EXPECT_TRUE(zero.says("1 is lost", limit)) << zero.output();

@@ -24,7 +24,7 @@ TEST_F(ProcessTest, Row1AKilledRankIsToldAsLostAtOnce) {
   Child one(place, 1, 3, "hold");
   Child two(place, 2, 3, "hold");
   for (Child* rank : {&zero, &one, &two})
-    ASSERT_TRUE(rank->says("met 3", soon())) << rank->output();
+    ASSERT_TRUE(rank->says("ready", soon())) << rank->output();
   two.signal(SIGKILL);
   EXPECT_LT(time_of([&] {
               EXPECT_TRUE(zero.says("2 is lost", soon())) << zero.output();
@@ -43,8 +43,8 @@ TEST_F(ProcessTest, AnEndWithoutGoodbyeIsALoss) {
 TEST_F(ProcessTest, Row12AKilledServerEndsEveryCallAtOnceNamingIt) {
   Child zero(place, 0, 2, "hold");
   Child one(place, 1, 2, "hold");
-  ASSERT_TRUE(zero.says("met 2", soon())) << zero.output();
-  ASSERT_TRUE(one.says("met 2", soon())) << one.output();
+  ASSERT_TRUE(zero.says("ready", soon())) << zero.output();
+  ASSERT_TRUE(one.says("ready", soon())) << one.output();
   zero.signal(SIGKILL);
   EXPECT_LT(time_of([&] { EXPECT_EQ(one.wait(soon()), 1); }), 1s);
   EXPECT_THAT(one.output(), HasSubstr("store lost: rank 0 (host "));
