@@ -27,7 +27,7 @@ inline constexpr std::chrono::seconds kHandshakeLimit{5};
 /// One process's attempts to be admitted to a store. Remembers what stood in the way last.
 class Dialer {
  public:
-  /// `where` is how the user gave the store\'s place. Throws UsageError when `self` has too long an
+  /// `where` is how the user gave the store's place. Throws UsageError when `self` has too long an
   /// id.
   Dialer(Member self, std::string where);
 

@@ -1,5 +1,6 @@
 #include "rendezvous/failure.h"
 
+#include <cmath>
 #include <iomanip>
 #include <sstream>
 
@@ -23,8 +24,13 @@ void raise(const Failure& failure, const Member& self, const std::string& op) {
 }
 
 std::string seconds(std::chrono::steady_clock::duration time) {
+  const double count = std::chrono::duration<double>(time).count();
   std::ostringstream text;
-  text << std::setprecision(3) << std::chrono::duration<double>(time).count() << " s";
+  if (count < 10) {
+    text << std::setprecision(2) << count << " s";
+  } else {
+    text << std::llround(count) << " s";
+  }
   return std::move(text).str();
 }
 
