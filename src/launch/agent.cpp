@@ -111,6 +111,16 @@ class Agent {
     return outcome;
   }
 
+  AttemptOutcome launcher_killed(int number) const {
+    AttemptOutcome outcome;
+    outcome.attempt = number;
+    outcome.node = task_.options.node_rank;
+    outcome.launcher_error =
+        concat("the launcher of node ", outcome.node, " (host ", base::host_name(), ") was killed");
+    outcome.launcher_code = 128 + SIGKILL;
+    return outcome;
+  }
+
   std::optional<Agreement> place_alone(int attempt) {
     if (attempt == 0) alone_ = agree_alone(task_.options);
     Placement& placement = alone_.placement;
@@ -126,6 +136,7 @@ class Agent {
   // Waits for the other nodes; nothing when that failed or a signal ended it.
   std::optional<Agreement> agree_with_others(int attempt) {
     nodes_->begin(attempt);
+    base::log(base::LogLevel::kInfo, "waiting for the other nodes");
     while (!nodes_->agreement() && nodes_->failure().empty() && signal_ == 0)
       poller_.wait(std::nullopt);
     return signal_ == 0 ? nodes_->agreement() : std::nullopt;
@@ -145,9 +156,10 @@ class Agent {
 
   // Tells the others of a failure here, and ends the attempt when it ended elsewhere.
   void follow_others(Attempt& attempt, int number) {
-    if (attempt.ending() && !told_ && !guardian_lost_) {
+    if (attempt.ending() && !told_) {
       told_ = true;
-      const AttemptOutcome outcome = outcome_of(attempt, number);
+      const AttemptOutcome outcome =
+          guardian_lost_ ? launcher_killed(number) : outcome_of(attempt, number);
       if (!outcome.success()) nodes_->tell_failure(outcome);
     }
     const auto end = nodes_->end();

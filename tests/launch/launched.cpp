@@ -49,7 +49,8 @@ base::Fd pipe_into(base::Fd& write_end) {
 
 }  // namespace
 
-Launched::Launched(const std::vector<std::string>& arguments, const Variables& variables)
+Launched::Launched(const std::vector<std::string>& arguments, const Variables& variables,
+                   const std::vector<std::string>& wrapper)
     : mark_(base::random_hex(8)), began_(base::Deadline::Clock::now()) {
   base::Fd out_end;
   base::Fd err_end;
@@ -57,8 +58,9 @@ Launched::Launched(const std::vector<std::string>& arguments, const Variables& v
   err_ = pipe_into(err_end);
   const base::Fd nothing = base::open_null();
   base::Command command;
-  command.path = LOCKSTEP_COMMAND;
-  command.arguments = {"lockstep"};
+  command.arguments = wrapper;
+  command.arguments.push_back(LOCKSTEP_COMMAND);
+  command.path = command.arguments.front();
   command.arguments.insert(command.arguments.end(), arguments.begin(), arguments.end());
   command.environment = environment_with(variables, mark_);
   command.standard_input = nothing.get();

@@ -25,7 +25,10 @@ class Launched {
   using Variables = std::map<std::string, std::string>;
 
   /// `variables` are added to the environment; an empty value removes one.
-  explicit Launched(const std::vector<std::string>& arguments, const Variables& variables = {});
+  /// `wrapper` is a program with arguments that executes the command in its own place, such as
+  /// `/usr/sbin/ip netns exec NAME`.
+  explicit Launched(const std::vector<std::string>& arguments, const Variables& variables = {},
+                    const std::vector<std::string>& wrapper = {});
 
   /// Kills what is left.
   ~Launched();
