@@ -5,6 +5,10 @@
 add_library(lockstep_build_flags INTERFACE)
 target_compile_features(lockstep_build_flags INTERFACE cxx_std_20)
 target_compile_options(lockstep_build_flags INTERFACE -fPIC -Wall -Wextra -Wno-missing-field-initializers)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  # False alarms inside std::string's operator+ (GCC bug 105651).
+  target_compile_options(lockstep_build_flags INTERFACE -Wno-restrict -Wno-stringop-overflow)
+endif()
 if(LOCKSTEP_WERROR)
   target_compile_options(lockstep_build_flags INTERFACE -Werror)
 endif()

@@ -20,17 +20,18 @@ namespace lockstep {
 struct ErrorContext {
   std::optional<int> rank;
   std::optional<int> world_size;
-  std::string op;                          ///< collective or step, such as "all_reduce"
-  std::optional<std::uint64_t> sequence;   ///< number of the collective within its group
-  std::string backend;                     ///< "gloo", "shm", ...
-  std::optional<int> peer;                 ///< the rank at fault, where one is
+  std::string op;                         ///< collective or step, such as "all_reduce"
+  std::optional<std::uint64_t> sequence;  ///< number of the collective within its group
+  std::string backend;                    ///< "gloo", "shm", ...
+  std::optional<int> peer;                ///< the rank at fault, where one is
   std::optional<std::chrono::duration<double>> elapsed;
 };
 
 /// The root of all that lockstep throws. `what()` is the whole text, remedy included.
 class Error : public std::runtime_error {
  public:
-  explicit Error(const std::string& happened, const std::string& remedy = "", ErrorContext context = {});
+  explicit Error(const std::string& happened, const std::string& remedy = "",
+                 ErrorContext context = {});
 
   const std::string& happened() const noexcept { return happened_; }
   const std::string& remedy() const noexcept { return remedy_; }

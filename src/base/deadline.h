@@ -18,17 +18,21 @@ class Deadline {
 
   /// Time left, never negative.
   std::chrono::milliseconds remaining() const {
-    return std::max(std::chrono::milliseconds(0), std::chrono::ceil<std::chrono::milliseconds>(end_ - Clock::now()));
+    return std::max(std::chrono::milliseconds(0),
+                    std::chrono::ceil<std::chrono::milliseconds>(end_ - Clock::now()));
   }
 
   /// Time left in the form poll(2) takes.
-  int poll_timeout() const { return static_cast<int>(std::min<long long>(remaining().count(), 1 << 30)); }
+  int poll_timeout() const {
+    return static_cast<int>(std::min<long long>(remaining().count(), 1 << 30));
+  }
 
  private:
   // A limit so long that the sum would overflow means "never" to whoever set it.
   explicit Deadline(Clock::duration limit)
       : begin_(Clock::now()),
-        end_(limit > Clock::time_point::max() - begin_ ? Clock::time_point::max() : begin_ + limit) {}
+        end_(limit > Clock::time_point::max() - begin_ ? Clock::time_point::max()
+                                                       : begin_ + limit) {}
 
   Clock::time_point begin_;
   Clock::time_point end_;

@@ -6,7 +6,8 @@
 namespace lockstep {
 namespace {
 
-std::string compose(const std::string& happened, const std::string& remedy, const ErrorContext& context) {
+std::string compose(const std::string& happened, const std::string& remedy,
+                    const ErrorContext& context) {
   std::ostringstream text;
   if (context.rank) {
     text << "[rank " << *context.rank;
@@ -20,7 +21,8 @@ std::string compose(const std::string& happened, const std::string& remedy, cons
     text << ": ";
   }
   text << happened;
-  if (context.elapsed) text << ", after " << std::setprecision(2) << context.elapsed->count() << " s";
+  if (context.elapsed)
+    text << ", after " << std::setprecision(2) << context.elapsed->count() << " s";
   if (!remedy.empty()) text << "\n  remedy: " << remedy;
   return std::move(text).str();
 }

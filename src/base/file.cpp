@@ -17,7 +17,9 @@ namespace lockstep::base {
 namespace fs = std::filesystem;
 namespace {
 
-fs::path folder_of(const fs::path& file) { return file.has_parent_path() ? file.parent_path() : fs::path("."); }
+fs::path folder_of(const fs::path& file) {
+  return file.has_parent_path() ? file.parent_path() : fs::path(".");
+}
 
 // Removes what a killed writer of the same target left behind: .<name>.<pid>.<random>.tmp
 void sweep(const fs::path& target) {
@@ -39,8 +41,8 @@ void sweep(const fs::path& target) {
 AtomicFile::AtomicFile(fs::path target) : target_(std::move(target)) {
   sweep(target_);
   std::random_device random;
-  temporary_ = folder_of(target_) /
-               concat(".", target_.filename().string(), ".", ::getpid(), ".", std::hex, random(), ".tmp");
+  temporary_ = folder_of(target_) / concat(".", target_.filename().string(), ".", ::getpid(), ".",
+                                           std::hex, random(), ".tmp");
   fd_ = Fd(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
   if (!fd_) throw os_error(concat("cannot create a file in ", folder_of(target_)));
 }
@@ -62,16 +64,21 @@ void AtomicFile::write(std::span<const std::byte> bytes) {
 void AtomicFile::commit() {
   if (::fsync(fd_.get()) != 0) throw os_error(concat("cannot sync ", target_));
   fd_.reset();
-  if (::rename(temporary_.c_str(), target_.c_str()) != 0) throw os_error(concat("cannot replace ", target_));
+  if (::rename(temporary_.c_str(), target_.c_str()) != 0)
+    throw os_error(concat("cannot replace ", target_));
   temporary_.clear();
-  // The rename is durable once the folder is; a file system that cannot sync folders has nothing to sync.
+  // The rename is durable once the folder is; a file system that cannot sync folders has nothing to
+  // sync.
   const Fd folder(::open(folder_of(target_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (folder && ::fsync(folder.get()) != 0 && errno != EINVAL) throw os_error(concat("cannot sync the folder of ", target_));
+  if (folder && ::fsync(folder.get()) != 0 && errno != EINVAL)
+    throw os_error(concat("cannot sync the folder of ", target_));
 }
 
 std::vector<std::byte> read_file(const fs::path& path, std::size_t limit) {
   const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd) throw DataError(concat("cannot open ", path, ": ", errno_text(errno)), "check the path and its permissions");
+  if (!fd)
+    throw DataError(concat("cannot open ", path, ": ", errno_text(errno)),
+                    "check the path and its permissions");
   struct stat info {};
   if (::fstat(fd.get(), &info) != 0) throw os_error(concat("cannot stat ", path));
   if (S_ISDIR(info.st_mode)) throw DataError(concat(path, " is a folder, not a file"));
@@ -84,9 +91,11 @@ std::vector<std::byte> read_file(const fs::path& path, std::size_t limit) {
     const auto count = ::read(fd.get(), bytes.data() + had, bytes.size() - had);
     bytes.resize(had + static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) throw DataError(concat("cannot read ", path, " at offset ", had, ": ", errno_text(errno)));
+    if (count < 0)
+      throw DataError(concat("cannot read ", path, " at offset ", had, ": ", errno_text(errno)));
     if (count == 0) return bytes;
-    if (bytes.size() > limit) throw DataError(concat(path, " is larger than the ", limit, " bytes allowed here"));
+    if (bytes.size() > limit)
+      throw DataError(concat(path, " is larger than the ", limit, " bytes allowed here"));
   }
 }
 

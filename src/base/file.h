@@ -37,10 +37,12 @@ class AtomicFile {
   std::size_t written_ = 0;
 };
 
-/// The whole file. Throws DataError naming the path when it cannot be read or is over `limit` bytes.
+/// The whole file. Throws DataError naming the path when it cannot be read or is over `limit`
+/// bytes.
 std::vector<std::byte> read_file(const std::filesystem::path& path, std::size_t limit = SIZE_MAX);
 
-/// A new private folder (mode 0700) under $TMPDIR or /tmp, removed with all in it by the destructor.
+/// A new private folder (mode 0700) under $TMPDIR or /tmp, removed with all in it by the
+/// destructor.
 class TemporaryFolder {
  public:
   explicit TemporaryFolder(const std::string& prefix = "lockstep");

@@ -8,6 +8,7 @@
 #include "base/concat.h"
 #include "base/host.h"
 #include "base/log.h"
+#include "base/route.h"
 #include "comm/exchange.h"
 #include "comm/libtorch_version.h"
 #include "comm/store.h"
@@ -29,26 +30,44 @@ rendezvous::Member member_of(const Identity& identity) {
   return member;
 }
 
+/// This host's address as others reach it who know the agent's, in the form that a URL takes.
+std::string own_address(const std::string& agent, base::Deadline deadline) {
+  const base::Resolution found = base::resolve(agent, 0, deadline);
+  if (found.addresses.empty())
+    throw RendezvousError(concat("cannot find ", agent, ": ", found.failure));
+  const base::SocketAddress own = base::address_towards(found.addresses.front());
+  return own.family() == AF_INET6 ? "[" + own.host() + "]" : own.host();
+}
+
 /// Under torchrun the agent owns MASTER_PORT: its store tells where rank 0's own one listens.
 rendezvous::Meeting meet_through_agent(const Identity& identity, base::Deadline deadline) {
   const std::size_t colon = identity.agent_store.rfind(':');
   const std::string host = identity.agent_store.substr(0, colon);
-  c10d::TCPStoreOptions options;
-  options.port = static_cast<std::uint16_t>(
-      base::parse_number(identity.agent_store.substr(colon + 1)).value_or(0));
-  options.timeout = deadline.remaining();
+  const auto port = base::parse_number(identity.agent_store.substr(colon + 1)).value_or(0);
   const std::string key = concat("lockstep/", identity.job_id, "/", identity.attempt);
+  const rendezvous::Member self = member_of(identity);
+  rendezvous::Meeting meeting;
+  std::string place;
   try {
-    auto agent = c10::make_intrusive<c10d::TCPStore>(host, options);
-    return rendezvous::meet_by_word(
-        member_of(identity), identity.agent_store,
-        [&](const std::string& endpoint) { agent->c10d::Store::set(key, endpoint); },
-        [&] { return agent->get_to_str(key); }, deadline);
+    c10d::TCPStoreOptions options;
+    options.port = static_cast<std::uint16_t>(port);
+    options.timeout = deadline.remaining();
+    const c10::intrusive_ptr<c10d::Store> agent =
+        c10::make_intrusive<c10d::TCPStore>(host, options);
+    if (self.rank == 0) {
+      meeting.server = std::make_shared<rendezvous::Server>(
+          rendezvous::Endpoint::parse(concat("tcp://", own_address(host, deadline), ":0")), self);
+      agent->set(key, meeting.server->endpoint().text());
+    }
+    place = agent->get_to_str(key);
   } catch (const c10::Error& error) {
     throw RendezvousError(concat("torchrun's store at ", identity.agent_store,
                                  " does not answer: ", error.what_without_backtrace()),
                           "is the agent that started this process still running?");
   }
+  meeting.client = rendezvous::Client::connect(rendezvous::Endpoint::parse(place), self, deadline);
+  meeting.members = meeting.client->wait_for_all(deadline);
+  return meeting;
 }
 
 rendezvous::Meeting meet(const Identity& identity, const std::string& init_method,

@@ -18,6 +18,16 @@ std::size_t mebibytes(double amount, const char* name) {
   return static_cast<std::size_t>(amount * 1024 * 1024);
 }
 
+/// A tensor over part of `flat`, in the shape of `like`. Not a view in autograd's sense: optimizers
+/// call detach_() on gradients, which views refuse.
+at::Tensor plain_alias(const at::Tensor& flat, std::int64_t offset, const at::Tensor& like) {
+  const bool dense = like.is_non_overlapping_and_dense();
+  const auto strides =
+      dense ? like.strides().vec() : at::empty(like.sizes(), at::kMeta).strides().vec();
+  return at::empty({0}, flat.options())
+      .set_(flat.storage(), flat.storage_offset() + offset, like.sizes(), strides);
+}
+
 }  // namespace
 
 Reducer::Reducer(std::shared_ptr<torch::nn::Module> module, Group group,
@@ -83,10 +93,7 @@ void Reducer::make_buckets(const DistributedDataParallelOptions& options) {
     for (const std::size_t index : bucket.members) {
       Parameter& parameter = parameters_[index];
       const at::Tensor& tensor = parameter.tensor;
-      const at::Tensor part = bucket.flat.narrow(0, offset, tensor.numel());
-      parameter.view = tensor.is_non_overlapping_and_dense()
-                           ? part.as_strided(tensor.sizes(), tensor.strides())
-                           : part.view(tensor.sizes());
+      parameter.view = plain_alias(bucket.flat, offset, tensor);
       parameter.bucket = buckets_.size();
       parameter.flag = flag++;
       offset += tensor.numel();

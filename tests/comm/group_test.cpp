@@ -123,7 +123,9 @@ TEST_P(GroupConformanceTest, MovesBetweenRanks) {
     at::Tensor token = at::full({1}, static_cast<float>(rank));
     if (rank == 0) group.send(token, root, 5);
     if (rank == root) group.recv(token, 0, 5);
-    if (rank == root) EXPECT_EQ(token.item<float>(), 0);
+    if (rank == root) {
+      EXPECT_EQ(token.item<float>(), 0);
+    }
   });
 }
 

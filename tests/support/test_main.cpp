@@ -17,7 +17,8 @@ std::map<std::string, std::function<int(int, char**)>>& children() {
 
 int run_child(const std::string& name, int argc, char** argv) {
   const auto child = children().find(name);
-  if (child == children().end()) return std::fprintf(stderr, "no child program '%s'\n", name.c_str()), 127;
+  if (child == children().end())
+    return std::fprintf(stderr, "no child program '%s'\n", name.c_str()), 127;
   try {
     return child->second(argc, argv);
   } catch (const std::exception& error) {
@@ -38,7 +39,8 @@ std::string this_binary() { return std::filesystem::read_symlink("/proc/self/exe
 
 int main(int argc, char** argv) {
   const std::string first = argc > 1 ? argv[1] : "";
-  if (first.starts_with("--child=")) return lockstep::test::run_child(first.substr(8), argc - 1, argv + 1);
+  if (first.starts_with("--child="))
+    return lockstep::test::run_child(first.substr(8), argc - 1, argv + 1);
   testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }
