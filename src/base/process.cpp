@@ -1,6 +1,7 @@
 #include "base/process.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -102,6 +103,11 @@ ExitStatus Process::reap() {
   return status_of(info);
 }
 
+bool Process::has_ended() const {
+  pollfd ended{pidfd.get(), POLLIN, 0};
+  return ::poll(&ended, 1, 0) == 1;
+}
+
 ExecFailures::ExecFailures() {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) throw os_error("cannot make a pipe");
@@ -176,6 +182,12 @@ Process fork_child(const std::function<int()>& body) {
   process.pidfd = open_pidfd(process.pid);
   return process;
 }
+
+bool send_signal(pid_t pid, int signal) noexcept { return ::kill(pid, signal) == 0; }
+
+bool send_signal_to_group(pid_t group, int signal) noexcept { return ::kill(-group, signal) == 0; }
+
+void lead_session() noexcept { ::setsid(); }
 
 Fd open_pidfd(pid_t pid) {
   Fd fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));

@@ -39,6 +39,8 @@ struct Process {
   pid_t pid = -1;
   Fd pidfd;  ///< readable once the process has ended
 
+  bool has_ended() const;
+
   /// The status of an ended process, which is gone with that. Blocks until it has ended.
   ExitStatus reap();
 };
@@ -86,6 +88,14 @@ unsigned long raise_open_files_limit();
 
 /// Runs `body` in a forked child and ends that with its value. Only for a process with one thread.
 Process fork_child(const std::function<int()>& body);
+
+/// Sends a signal to a process, or to a whole process group (every member at once). False when
+/// there is none of that number, or it is another user's.
+bool send_signal(pid_t pid, int signal) noexcept;
+bool send_signal_to_group(pid_t group, int signal) noexcept;
+
+/// Makes this process the leader of a new session, unless it leads a group already.
+void lead_session() noexcept;
 
 /// A descriptor that becomes readable when the process ends.
 Fd open_pidfd(pid_t pid);

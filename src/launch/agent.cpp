@@ -1,9 +1,7 @@
 #include "launch/agent.h"
 
-#include <signal.h>
-#include <unistd.h>
-
 #include <algorithm>
+#include <csignal>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -44,7 +42,7 @@ class Agent {
       : task_(task),
         open_files_(open_files),
         signals_(base::awaitable_signals()),
-        console_(poller_, STDOUT_FILENO, STDERR_FILENO) {
+        console_(poller_) {
     poller_.watch(signals_.get(), EPOLLIN, [this](std::uint32_t) { on_signals(); });
     poller_.watch(task_.guardian, EPOLLIN, [this](std::uint32_t) { on_guardian_lost(); });
     if (task_.options.nodes == 1) return;
@@ -220,7 +218,8 @@ class Agent {
     if (current_ == nullptr || current_->alive() == 0) return;
     console_.line(Console::kErr,
                   concat("lockstep: ", base::signal_name(signal), ": stopping ", current_->alive(),
-                         " workers, for up to ", task_.options.grace.count(), " s",
+                         current_->alive() == 1 ? " worker" : " workers", ", for up to ",
+                         task_.options.grace.count(), " s",
                          signal == SIGINT ? "; Ctrl-C again kills them at once" : ""));
     current_->stop(named ? signal : SIGTERM);
   }
@@ -279,7 +278,7 @@ int run_agent(const AgentTask& task) {
   base::name_this_thread("ls-agent");
   // In a session of its own, so that a signal to the launcher's process group comes once, from the
   // guardian.
-  ::setsid();
+  base::lead_session();
   base::become_subreaper();
   return Agent(task, base::raise_open_files_limit()).run();
 }

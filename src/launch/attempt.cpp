@@ -1,11 +1,8 @@
 #include "launch/attempt.h"
 
-#include <poll.h>
-#include <signal.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 
 #include "base/cgroup.h"
 #include "base/concat.h"
@@ -34,17 +31,16 @@ constexpr auto kKillRound = std::chrono::milliseconds(10);
 // it.
 constexpr auto kKillLimit = std::chrono::seconds(10);
 
+// Of the program's arguments, for the report.
+constexpr std::size_t kLongestCommand = 300;
+
 double seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
 
 std::string command_text(const RunOptions& options) {
   std::string text = options.program;
   for (const std::string& argument : options.arguments) text += " " + argument;
+  if (text.size() > kLongestCommand) text = text.substr(0, kLongestCommand) + " ...";
   return text;
-}
-
-bool has_ended(const base::Process& process) {
-  pollfd ended{process.pidfd.get(), POLLIN, 0};
-  return ::poll(&ended, 1, 0) == 1;
 }
 
 }  // namespace
@@ -96,7 +92,7 @@ void Attempt::start_worker(int local_rank) {
                          worker->error_file, usable_cpus_);
   // One reader only: workers would take each other's input away.
   const base::Fd nothing = base::open_null();
-  command.standard_input = local_rank == 0 ? STDIN_FILENO : nothing.get();
+  command.standard_input = local_rank == 0 ? 0 : nothing.get();
   command.standard_output = worker->out->worker_end();
   command.standard_error = worker->err->worker_end();
   command.open_files = context_.open_files;
@@ -178,7 +174,7 @@ int Attempt::alive() const {
 
 void Attempt::forward(int signal) {
   for (const auto& worker : workers_)
-    if (!worker->outcome) ::kill(worker->process.pid, signal);
+    if (!worker->outcome) base::send_signal(worker->process.pid, signal);
 }
 
 void Attempt::stop(int signal) {
@@ -188,15 +184,16 @@ void Attempt::stop(int signal) {
   std::vector<pid_t> groups;
   for (const auto& worker : workers_) {
     if (worker->outcome) continue;
-    worker->told_to_stop = !has_ended(worker->process);
+    worker->told_to_stop = !worker->process.has_ended();
     groups.push_back(worker->process.pid);
     // One just forked has no group of its own yet.
-    if (::kill(-worker->process.pid, signal) != 0) ::kill(worker->process.pid, signal);
+    if (!base::send_signal_to_group(worker->process.pid, signal))
+      base::send_signal(worker->process.pid, signal);
   }
-  for (const base::ProcessEntry& entry : base::descendants(::getpid())) {
-    if (entry.state == 'T') ::kill(entry.pid, SIGKILL);
+  for (const base::ProcessEntry& entry : base::descendants(base::this_pid())) {
+    if (entry.state == 'T') base::send_signal(entry.pid, SIGKILL);
     if (std::find(groups.begin(), groups.end(), entry.group) == groups.end())
-      ::kill(entry.pid, signal);
+      base::send_signal(entry.pid, signal);
   }
 }
 
@@ -206,8 +203,9 @@ void Attempt::kill() {
   phase_ = Phase::kKilling;
   deadline_ = Deadline::in(kKillRound);
   for (const auto& worker : workers_)
-    if (!worker->outcome && !has_ended(worker->process)) worker->told_to_stop = true;
-  for (const base::ProcessEntry& entry : base::descendants(::getpid())) ::kill(entry.pid, SIGKILL);
+    if (!worker->outcome && !worker->process.has_ended()) worker->told_to_stop = true;
+  for (const base::ProcessEntry& entry : base::descendants(base::this_pid()))
+    base::send_signal(entry.pid, SIGKILL);
 }
 
 void Attempt::on_end(Worker& worker) {
@@ -278,7 +276,8 @@ void Attempt::end_orphans() {
   if (orphans_told_) return;
   orphans_told_ = true;
   if (phase_ != Phase::kStopping && phase_ != Phase::kKilling) return stop(SIGTERM);
-  for (const base::ProcessEntry& entry : base::descendants(::getpid())) ::kill(entry.pid, SIGTERM);
+  for (const base::ProcessEntry& entry : base::descendants(base::this_pid()))
+    base::send_signal(entry.pid, SIGTERM);
 }
 
 void Attempt::on_time() {
@@ -297,7 +296,7 @@ void Attempt::on_time() {
   }
   if (phase_ != Phase::kKilling) return;
   if (!kill_deadline_->expired()) return kill();
-  for (const base::ProcessEntry& entry : base::descendants(::getpid()))
+  for (const base::ProcessEntry& entry : base::descendants(base::this_pid()))
     context_.console.line(
         Console::kErr, concat("lockstep: process ", entry.pid, " does not die (state ", entry.state,
                               ": stuck in the kernel); leaving it behind"));

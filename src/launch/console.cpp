@@ -1,20 +1,15 @@
 #include "launch/console.h"
 
-#include <poll.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <cerrno>
-
+#include "base/stream_io.h"
 #include "base/terminal.h"
 
 namespace lockstep::launch {
 namespace {
 
-constexpr std::size_t kCongested = std::size_t{1} << 20;
+constexpr int kStandardOutput = 1;
+constexpr int kStandardError = 2;
 
-// A pipe or terminal that reports room takes this much without blocking.
-constexpr std::size_t kChunk = 4096;
+constexpr std::size_t kCongested = std::size_t{1} << 20;
 
 // The beginning of `text` that fits into `width` columns: a drawn line must not wrap, or it could
 // not be erased. Escape sequences take no column; of UTF-8 each character counts one.
@@ -35,10 +30,10 @@ std::string_view fitting(std::string_view text, int width) {
 
 }  // namespace
 
-Console::Console(base::Poller& poller, int out_fd, int err_fd)
-    : poller_(poller), shared_(base::same_file(out_fd, err_fd)) {
-  sinks_[kOut].fd = out_fd;
-  sinks_[kErr].fd = err_fd;
+Console::Console(base::Poller& poller)
+    : poller_(poller), shared_(base::same_file(kStandardOutput, kStandardError)) {
+  sinks_[kOut].fd = kStandardOutput;
+  sinks_[kErr].fd = kStandardError;
   for (Sink& sink : sinks_) sink.terminal = base::is_terminal(sink.fd);
 }
 
@@ -81,13 +76,11 @@ void Console::put(Sink& to, std::string_view content) {
 void Console::write_some(Sink& to) {
   std::size_t done = 0;
   while (done < to.pending.size()) {
-    pollfd room{to.fd, POLLOUT, 0};
-    if (::poll(&room, 1, 0) != 1) break;
-    const auto count =
-        ::write(to.fd, to.pending.data() + done, std::min(to.pending.size() - done, kChunk));
-    if (count < 0 && (errno == EINTR || errno == EAGAIN)) break;
-    to.broken = count < 0;
-    done = to.broken ? to.pending.size() : done + static_cast<std::size_t>(count);
+    const base::IoResult result =
+        base::write_without_blocking(to.fd, std::string_view(to.pending).substr(done));
+    if (result.would_block) break;
+    to.broken = result.ended;
+    done = to.broken ? to.pending.size() : done + result.count;
   }
   to.pending.erase(0, done);
   const bool wanted = !to.pending.empty();

@@ -17,7 +17,7 @@ class Console {
  public:
   enum Stream { kOut = 0, kErr = 1 };
 
-  Console(base::Poller& poller, int out_fd, int err_fd);
+  explicit Console(base::Poller& poller);
   ~Console();
   Console(const Console&) = delete;
   Console& operator=(const Console&) = delete;

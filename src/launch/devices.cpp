@@ -46,8 +46,9 @@ int listed_devices(const std::string& list, int present) {
 int visible_gpus(const base::Env& env, const fs::path& root) {
   const int present = device_files(root);
   if (present == 0) return 0;
-  const auto list = env.text("CUDA_VISIBLE_DEVICES");
-  return list ? listed_devices(*list, present) : present;
+  // An empty list is not the same as none: it hides every device.
+  if (!env.is_set("CUDA_VISIBLE_DEVICES")) return present;
+  return listed_devices(env.text("CUDA_VISIBLE_DEVICES").value_or(""), present);
 }
 
 int local_world_size(const std::string& workers, const base::Env& env, const fs::path& root) {

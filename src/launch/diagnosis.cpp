@@ -1,7 +1,5 @@
 #include "launch/diagnosis.h"
 
-#include <sys/statvfs.h>
-
 #include <csignal>
 #include <ctime>
 #include <exception>
@@ -37,12 +35,12 @@ std::string out_of_memory_text() {
 }
 
 std::string shared_memory_text() {
-  struct statvfs info {};
-  if (::statvfs("/dev/shm", &info) != 0 || info.f_blocks == 0) return "";
-  const std::uint64_t size = std::uint64_t{info.f_blocks} * info.f_frsize;
-  const std::uint64_t free = std::uint64_t{info.f_bavail} * info.f_frsize;
-  if (free > size / 50 && free > (std::uint64_t{16} << 20)) return "";
-  return concat("/dev/shm is full (", mebibytes(free), " of ", mebibytes(size),
+  std::error_code error;
+  const std::filesystem::space_info space = std::filesystem::space("/dev/shm", error);
+  if (error || space.capacity == 0) return "";
+  if (space.available > space.capacity / 50 && space.available > (std::uintmax_t{16} << 20))
+    return "";
+  return concat("/dev/shm is full (", mebibytes(space.available), " of ", mebibytes(space.capacity),
                 " free): touching shared memory beyond it raises SIGBUS; give it more (docker run "
                 "--shm-size)");
 }

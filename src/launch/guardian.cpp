@@ -1,19 +1,19 @@
 #include "launch/guardian.h"
 
-#include <signal.h>
-#include <unistd.h>
-
+#include <csignal>
 #include <optional>
 
 #include "base/concat.h"
 #include "base/env.h"
 #include "base/held_port.h"
+#include "base/host.h"
 #include "base/poller.h"
 #include "base/port_claim.h"
 #include "base/private_folder.h"
 #include "base/process.h"
 #include "base/process_tree.h"
 #include "base/signals.h"
+#include "base/stream_io.h"
 #include "launch/agent.h"
 #include "launch/devices.h"
 #include "launch/meeting_place.h"
@@ -33,7 +33,7 @@ base::ExitStatus watch(base::Process& agent) {
   std::optional<base::ExitStatus> status;
   poller.watch(signals.get(), EPOLLIN, [&](std::uint32_t) {
     while (const auto signal = signals.next())
-      if (*signal != SIGCHLD) ::kill(agent.pid, *signal);
+      if (*signal != SIGCHLD) base::send_signal(agent.pid, *signal);
   });
   const int agent_fd = agent.pidfd.get();
   poller.watch(agent_fd, EPOLLIN, [&](std::uint32_t) {
@@ -60,7 +60,7 @@ struct KeptPort {
 void say_agent_lost(const base::ExitStatus& status) {
   const std::string text = concat("lockstep: the agent that watches the workers was killed by ",
                                   status.text(), "; all workers were killed with it\n");
-  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
+  base::write_all(2, text);
 }
 
 }  // namespace
@@ -75,7 +75,7 @@ int run_job(RunOptions options) {
   // Blocked from before the fork on: a signal that comes in between waits for its reader.
   const base::SignalFd blocked(base::awaitable_signals());
   base::become_subreaper();
-  const base::Fd self = base::open_pidfd(::getpid());
+  const base::Fd self = base::open_pidfd(base::this_pid());
   base::Process agent = base::fork_child([&] {
     return run_agent({options, program, folder, port.number, self.get()});
   });

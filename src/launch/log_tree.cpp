@@ -1,12 +1,10 @@
 #include "launch/log_tree.h"
 
-#include <fcntl.h>
-
-#include <cstdlib>
-
 #include "base/concat.h"
 #include "base/env.h"
+#include "base/host.h"
 #include "base/os_error.h"
+#include "base/stream_io.h"
 #include "lockstep/error.h"
 
 namespace lockstep::launch {
@@ -34,12 +32,15 @@ std::string as_name(std::string run_id) {
 
 fs::path new_folder(const fs::path& parent, const std::string& head) {
   make_folders(parent);
-  std::string name = (parent / (head + "_XXXXXX")).string();
-  if (::mkdtemp(name.data()) == nullptr)
-    throw UsageError(
-        concat("cannot make a log folder in ", parent.string(), ": ", base::errno_text(errno)),
-        "choose another --log-dir");
-  return name;
+  for (;;) {
+    const fs::path path = parent / concat(head, "_", base::random_hex(4));
+    std::error_code error;
+    if (fs::create_directory(path, error)) return path;
+    if (error)
+      throw UsageError(
+          concat("cannot make a log folder in ", parent.string(), ": ", error.message()),
+          "choose another --log-dir");
+  }
 }
 
 }  // namespace
@@ -85,7 +86,7 @@ fs::path LogTree::filtered_file(Streams stream) const {
 }
 
 base::Fd create_file(const fs::path& path) {
-  base::Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644));
+  base::Fd fd = base::create_for_appending(path);
   if (!fd)
     throw UsageError(concat("cannot write ", path.string(), ": ", base::errno_text(errno)),
                      "choose another --log-dir");

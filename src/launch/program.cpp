@@ -1,14 +1,11 @@
 #include "launch/program.h"
 
-#include <unistd.h>
-
-#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 
 #include "base/concat.h"
-#include "base/os_error.h"
+#include "base/stream_io.h"
 
 namespace lockstep::launch {
 namespace fs = std::filesystem;
@@ -16,21 +13,12 @@ namespace {
 
 using base::concat;
 
-bool is_file(const std::string& path) {
-  std::error_code ignored;
-  return fs::is_regular_file(path, ignored);
-}
-
-bool is_executable(const std::string& path) {
-  return is_file(path) && ::access(path.c_str(), X_OK) == 0;
-}
-
 // The first executable of that name on $PATH; empty when there is none.
 std::string search(const std::string& name, const base::Env& env) {
   std::istringstream folders(env.text("PATH").value_or("/usr/local/bin:/usr/bin:/bin"));
   for (std::string folder; std::getline(folders, folder, ':');) {
     const std::string path = concat(folder.empty() ? "." : folder, "/", name);
-    if (is_executable(path)) return path;
+    if (base::is_executable(path)) return path;
   }
   return "";
 }
@@ -50,7 +38,7 @@ void check_interpreter(const std::string& path) {
         concat(path, " has Windows line ends: its first line asks for an interpreter '",
                interpreter, "\\r'"),
         concat("convert it: sed -i 's/\\r$//' ", path));
-  if (!is_executable(interpreter))
+  if (!base::is_executable(interpreter))
     throw ProgramError(kExitNotExecutable,
                        concat("the interpreter of ", path, ", '", interpreter,
                               "', does not exist or is not executable"),
@@ -75,7 +63,7 @@ void check_executable(const std::string& path) {
   if (status.type() == fs::file_type::none)
     throw ProgramError(kExitNotExecutable, concat("cannot look at ", path, ": ", error.message()),
                        "check the permissions of its folders");
-  if (!is_executable(path))
+  if (!base::is_executable(path))
     throw ProgramError(kExitNotExecutable, concat(path, " is not executable"),
                        concat("chmod +x ", path, ", or add --run-path if it is a Python script"));
   check_interpreter(path);
@@ -104,7 +92,7 @@ std::string find_python(const base::Env& env) {
   const auto chosen = env.text("PYTHON_EXEC");
   const std::string name = chosen.value_or("python3");
   const std::string path = name.find('/') == std::string::npos ? search(name, env) : name;
-  if (is_executable(path)) return path;
+  if (base::is_executable(path)) return path;
   throw ProgramError(kExitNotFound,
                      concat("python is needed for this program, but ", name,
                             chosen ? " (PYTHON_EXEC)" : "", " was not found"),

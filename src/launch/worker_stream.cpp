@@ -1,15 +1,12 @@
 #include "launch/worker_stream.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <fstream>
 
 #include "base/concat.h"
 #include "base/log.h"
 #include "base/os_error.h"
+#include "base/stream_io.h"
 #include "launch/log_tree.h"
 
 namespace lockstep::launch {
@@ -46,9 +43,9 @@ void LineFilter::offer(std::string_view line) const {
   });
   if (!matches) return;
   const std::string whole = concat(line, "\n");
-  if (::write(file_.get(), whole.data(), whole.size()) < 0)
+  if (const int error = base::write_all(file_.get(), whole))
     base::log(base::LogLevel::kWarning,
-              concat("cannot write a filtered log: ", base::errno_text(errno)));
+              concat("cannot write a filtered log: ", base::errno_text(error)));
 }
 
 WorkerStream::WorkerStream(StreamRoute route, Console& console)
@@ -59,12 +56,9 @@ WorkerStream::WorkerStream(StreamRoute route, Console& console)
     worker_end_ = std::move(file_);
     return;
   }
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0)
-    throw base::os_error("cannot make a pipe for a worker's output");
-  source_ = base::Fd(ends[0]);
-  worker_end_ = base::Fd(ends[1]);
-  ::fcntl(source_.get(), F_SETFL, O_NONBLOCK);
+  base::Pipe pipe = base::make_pipe();
+  source_ = std::move(pipe.read_end);
+  worker_end_ = std::move(pipe.write_end);
 }
 
 void WorkerStream::started() { worker_end_.reset(); }
@@ -74,12 +68,12 @@ bool WorkerStream::read_some(std::size_t limit) {
   if (route_.shown && !route_.file && console_.broken(route_.console)) return false;
   char piece[kPiece];
   while (limit > 0 && source_) {
-    const auto count = ::read(source_.get(), piece, std::min(limit, sizeof piece));
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0 && errno == EAGAIN) return true;
-    if (count <= 0) return false;
-    take({piece, static_cast<std::size_t>(count)});
-    limit -= static_cast<std::size_t>(count);
+    const base::IoResult result =
+        base::read_some(source_.get(), {piece, std::min(limit, sizeof piece)});
+    if (result.would_block) return true;
+    if (result.ended) return false;
+    take({piece, result.count});
+    limit -= result.count;
   }
   return static_cast<bool>(source_);
 }
@@ -122,18 +116,12 @@ void WorkerStream::take_line(std::string_view line) {
 }
 
 void WorkerStream::write_file(std::string_view bytes) {
-  while (!bytes.empty()) {
-    const auto count = ::write(file_.get(), bytes.data(), bytes.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) {
-      base::log(base::LogLevel::kWarning,
-                concat("cannot write ", route_.file->string(), ": ", base::errno_text(errno),
-                       "; its output goes on without the file"));
-      file_.reset();
-      return;
-    }
-    bytes.remove_prefix(static_cast<std::size_t>(count));
-  }
+  const int error = base::write_all(file_.get(), bytes);
+  if (error == 0) return;
+  base::log(base::LogLevel::kWarning,
+            concat("cannot write ", route_.file->string(), ": ", base::errno_text(error),
+                   "; its output goes on without the file"));
+  file_.reset();
 }
 
 }  // namespace lockstep::launch

@@ -1,6 +1,4 @@
 #pragma once
-#include <unistd.h>
-
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -42,7 +40,7 @@ class WorkerStream {
 
   /// The descriptor that the worker gets; closed here by `started`, unless it is the launcher's
   /// own.
-  int worker_end() const { return route_.inherited ? STDOUT_FILENO : worker_end_.get(); }
+  int worker_end() const { return route_.inherited ? 1 : worker_end_.get(); }
   void started();
 
   /// The pipe to watch; -1 when the launcher reads nothing.

@@ -39,6 +39,7 @@ TEST(DevicesTest, CountsDeviceFilesAsCudaSeesThem) {
   EXPECT_EQ(visible_gpus(with("1,9,0"), root.path()), 1);
   EXPECT_EQ(visible_gpus(with("GPU-1a, MIG-2b"), root.path()), 2);
   EXPECT_EQ(visible_gpus(with("-1"), root.path()), 0);
+  EXPECT_EQ(visible_gpus(with(""), root.path()), 0);
   EXPECT_EQ(local_world_size("auto", base::Env({}), root.path()), 3);
   EXPECT_EQ(local_world_size("gpu", with("2"), root.path()), 1);
   EXPECT_THROW(local_world_size("gpu", with("-1"), root.path()), UsageError);

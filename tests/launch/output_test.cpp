@@ -119,7 +119,7 @@ TEST(OutputTest, TheLogTreeIsTorchruns) {
                  "--master-port", "29877"},
                 "echo out $RANK; echo err $RANK >&2; echo $TORCHELASTIC_ERROR_FILE >&2");
   const fs::path job = job_folder(folder.path());
-  EXPECT_THAT(job.filename().string(), MatchesRegex("job_7_.{6}"));
+  EXPECT_THAT(job.filename().string(), MatchesRegex("job_7_[0-9a-f]{8}"));
   EXPECT_EQ(content(job / "attempt_0/0/stdout.log"), "out 0\n");
   EXPECT_EQ(content(job / "attempt_0/1/stderr.log"),
             concat("err 1\n", (job / "attempt_0/1/error.json").string(), "\n"));
