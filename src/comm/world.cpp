@@ -1,6 +1,7 @@
 #include "comm/world.h"
 
 #include <algorithm>
+#include <exception>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
@@ -30,13 +31,15 @@ rendezvous::Member member_of(const Identity& identity) {
   return member;
 }
 
+constexpr std::chrono::seconds kServingLimit{3};
+
 /// This host's address as others reach it who know the agent's, in the form that a URL takes.
 std::string own_address(const std::string& agent, base::Deadline deadline) {
   const base::Resolution found = base::resolve(agent, 0, deadline);
   if (found.addresses.empty())
     throw RendezvousError(concat("cannot find ", agent, ": ", found.failure));
   const base::SocketAddress own = base::address_towards(found.addresses.front());
-  return own.family() == AF_INET6 ? "[" + own.host() + "]" : own.host();
+  return own.family() == AF_INET6 ? concat("[", own.host(), "]") : own.host();
 }
 
 /// Under torchrun the agent owns MASTER_PORT: its store tells where rank 0's own one listens.
@@ -108,7 +111,13 @@ bool World::one_host(const std::vector<int>& ranks) const {
   });
 }
 
+World::~World() {
+  if (std::uncaught_exceptions() == 0) leave();
+}
+
 void World::leave() noexcept {
+  if (left_.exchange(true)) return;
+  if (meeting.server) meeting.server->wait_until_alone(base::Deadline::in(kServingLimit));
   if (meeting.client) meeting.client->leave();
 }
 
