@@ -35,7 +35,7 @@ def slugs(path):
 documents = listed("*.md")
 dev_commands = set(re.findall(r"^  ([a-z]+)(?: \||\))", read("dev").split("case $command in")[1], re.M))
 flag_sources = "\n".join(read(name) for name in listed("src/launch/*", "src/tools/*", "examples/*", "scripts/*",
-                                                        "tests/support/*", "dev"))
+                                                        "tests/support/*", "bench/*.py", "dev"))
 
 
 def check_links(document, number, line):
