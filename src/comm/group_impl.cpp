@@ -51,11 +51,19 @@ Group::Impl::Call Group::Impl::begin(const char* op, const CallOptions& options,
   Call call{op, ++(point_to_point ? point_to_point_sequence_ : sequence_), where,
             std::chrono::steady_clock::now(), options.timeout.value_or(timeout)};
   if (size == 1) return call;
-  if (const auto loss = world->membership.find(world_ranks))
-    throw PeerLost(loss->text(),
-                   "this group cannot go on without it; look at that rank's own output",
-                   context(call));
+  if (const auto loss = world->membership.find(world_ranks)) throw peer_lost(*loss, call);
   return call;
+}
+
+PeerLost Group::Impl::peer_lost(const comm::Loss& loss, const Call& call) const {
+  ErrorContext where = context(call);
+  where.peer = loss.member.rank;
+  return PeerLost(
+      concat(loss.text(), " (called at ", call.where.file_name(), ":", call.where.line(), ")"),
+      loss.how == rendezvous::Departure::kLost
+          ? "look at that rank's own output; restart the job, or let the launcher (--max-restarts)"
+          : "this group cannot go on without it: let every rank make the same calls",
+      where);
 }
 
 ErrorContext Group::Impl::context(const Call& call) const {
@@ -87,20 +95,12 @@ std::exception_ptr Group::Impl::translate(std::exception_ptr error, const Call& 
                                                 timed_out.remedy(), context(call)));
   } catch (const Error& known) {
     if (const auto loss = loss_behind(known.what()))
-      return std::make_exception_ptr(PeerLost(loss->text() + " (" + place + ")",
-                                              "look at that rank's own output", context(call)));
+      return std::make_exception_ptr(peer_lost(*loss, call));
     return error;
   } catch (const std::exception& foreign) {
     std::string text = foreign.what();
     text = text.substr(0, text.find("\nException raised from"));
-    if (const auto loss = loss_behind(text)) {
-      ErrorContext where = context(call);
-      where.peer = loss->member.rank;
-      return std::make_exception_ptr(PeerLost(
-          loss->text() + " (" + place + ")",
-          "look at that rank's own output; restart the job, or let the launcher (--max-restarts)",
-          where));
-    }
+    if (const auto loss = loss_behind(text)) return std::make_exception_ptr(peer_lost(*loss, call));
     if (text.find("imed out") != std::string::npos || text.find("imeout") != std::string::npos)
       return std::make_exception_ptr(TimeoutError(
           concat("no answer within ", call.timeout.count(), " ms (", place, "): ", text),

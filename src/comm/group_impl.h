@@ -49,6 +49,7 @@ class Group::Impl {
 
  private:
   std::optional<comm::Loss> loss_behind(const std::string& text) const;
+  PeerLost peer_lost(const comm::Loss& loss, const Call& call) const;
 
   std::atomic<std::uint64_t> sequence_{0};
   std::atomic<std::uint64_t> point_to_point_sequence_{0};

@@ -22,11 +22,12 @@ DefaultWorld& default_world() {
   return *world;
 }
 
-/// A program that ended in order has left, not died, whether it said so or not.
-void leave_at_exit() {
+/// A program that ended in order has left, not died, whether it said so or not. One that failed is
+/// lost: nobody shall wait for it, nor it for others.
+void leave_at_exit(int status, void*) {
   DefaultWorld& world = default_world();
   const std::lock_guard lock(world.mutex);
-  if (world.group) world.group->impl()->world->leave();
+  if (world.group && status == 0) world.group->impl()->world->leave();
 }
 
 }  // namespace
@@ -46,16 +47,19 @@ Group init_process_group(InitOptions options) {
     throw UsageError("init_process_group was called twice in this process",
                      "call destroy_process_group() before, or use world()");
   world.group = join_group(std::move(options));
-  [[maybe_unused]] static const int registered = std::atexit(leave_at_exit);
+  [[maybe_unused]] static const int registered = ::on_exit(leave_at_exit, nullptr);
   return *world.group;
 }
 
 void destroy_process_group() {
   DefaultWorld& world = default_world();
-  const std::lock_guard lock(world.mutex);
-  if (!world.group) throw UsageError("destroy_process_group was called before init_process_group");
-  world.group->impl()->world->leave();
-  world.group.reset();
+  std::optional<Group> group;
+  {
+    const std::lock_guard lock(world.mutex);
+    group.swap(world.group);
+  }
+  if (!group) throw UsageError("destroy_process_group was called before init_process_group");
+  group->impl()->world->leave();
 }
 
 Group world() {

@@ -1,4 +1,5 @@
 #pragma once
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -30,8 +31,15 @@ struct World {
   /// Local. Whether all of `ranks` run on one host.
   bool one_host(const std::vector<int>& ranks) const;
 
-  /// Local. Tells the others that this process goes in order.
+  /// Leaves, unless an exception is what ends this world: then the others must not wait.
+  ~World();
+
+  /// Tells the others that this process goes in order, once. The rank that serves the store goes
+  /// last: it gives the others up to 3 s to finish what they still ask of it.
   void leave() noexcept;
+
+ private:
+  std::atomic<bool> left_{false};
 };
 
 /// Meets the other ranks. Collective.

@@ -36,6 +36,8 @@ class Hub {
 
   bool admitted(Peer peer) const;
   std::size_t joined() const { return roster_.joined(); }
+  /// Members that have joined and not gone.
+  std::size_t present() const { return roster_.joined() - roster_.departed().size(); }
 
  private:
   struct Visitor {

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <condition_variable>
 #include <map>
+#include <mutex>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include "base/host.h"
 #include "base/log.h"
@@ -46,6 +49,7 @@ class Server::Loop {
   const std::vector<base::SocketAddress>& local_addresses() const { return local_; }
   const std::string& instance() const { return instance_; }
   std::size_t joined() const { return joined_.load(); }
+  bool wait_until_alone(Deadline deadline);
 
  private:
   using Connections = std::map<Hub::Peer, Connection>;
@@ -60,6 +64,7 @@ class Server::Loop {
   void flush(Connection& connection);
   void reap();
   void say_farewell();
+  void tell_presence(std::size_t members);
   std::size_t count_visitors() const;
   bool visiting(const Connections::value_type& entry) const;
 
@@ -69,6 +74,9 @@ class Server::Loop {
   const std::string instance_ = base::random_hex(8);
   std::atomic<std::size_t> joined_{0};
   std::atomic<bool> stopping_{false};
+  std::mutex presence_mutex_;
+  std::condition_variable presence_changed_;
+  std::size_t present_ = 0;
   base::EventFd wake_;
 
   // The thread's own.
@@ -115,6 +123,20 @@ void Server::Loop::run() {
     listener_->close();
   }
   connections_.clear();
+  tell_presence(0);
+}
+
+void Server::Loop::tell_presence(std::size_t members) {
+  {
+    const std::lock_guard lock(presence_mutex_);
+    if (std::exchange(present_, members) == members) return;
+  }
+  presence_changed_.notify_all();
+}
+
+bool Server::Loop::wait_until_alone(Deadline deadline) {
+  std::unique_lock lock(presence_mutex_);
+  return presence_changed_.wait_until(lock, deadline.time(), [this] { return present_ <= 1; });
 }
 
 bool Server::Loop::visiting(const Connections::value_type& entry) const {
@@ -142,6 +164,7 @@ void Server::Loop::turn() {
   reap();
   if (accepting && events_[1].revents != 0) accept_some(count_visitors());
   joined_ = hub_.joined();
+  tell_presence(hub_.present());
 }
 
 std::optional<Deadline> Server::Loop::next_deadline(std::size_t visitors, bool& accepting) const {
@@ -293,5 +316,7 @@ std::vector<base::SocketAddress> Server::local_addresses() const {
 const std::string& Server::instance() const { return loop_->instance(); }
 
 std::size_t Server::joined() const { return loop_->joined(); }
+
+bool Server::wait_until_alone(Deadline deadline) { return loop_->wait_until_alone(deadline); }
 
 }  // namespace lockstep::rendezvous

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "base/deadline.h"
 #include "base/fd.h"
 #include "base/socket.h"
 #include "rendezvous/endpoint.h"
@@ -43,6 +44,10 @@ class Server {
 
   /// How many ranks have joined so far, gone ones included.
   std::size_t joined() const;
+
+  /// Waits until no member is left but the one that serves; false at the deadline. Called before
+  /// that one says goodbye: whoever still reads a last value would lose the store.
+  bool wait_until_alone(base::Deadline deadline);
 
  private:
   class Loop;

@@ -47,10 +47,20 @@ base::Fd pipe_into(base::Fd& write_end) {
   return base::Fd(ends[0]);
 }
 
+Program lockstep_command(const std::vector<std::string>& arguments,
+                         std::vector<std::string> words) {
+  words.push_back(LOCKSTEP_COMMAND);
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  return {std::move(words)};
+}
+
 }  // namespace
 
 Launched::Launched(const std::vector<std::string>& arguments, const Variables& variables,
                    const std::vector<std::string>& wrapper)
+    : Launched(lockstep_command(arguments, wrapper), variables) {}
+
+Launched::Launched(const Program& program, const Variables& variables)
     : mark_(base::random_hex(8)), began_(base::Deadline::Clock::now()) {
   base::Fd out_end;
   base::Fd err_end;
@@ -58,10 +68,8 @@ Launched::Launched(const std::vector<std::string>& arguments, const Variables& v
   err_ = pipe_into(err_end);
   const base::Fd nothing = base::open_null();
   base::Command command;
-  command.arguments = wrapper;
-  command.arguments.push_back(LOCKSTEP_COMMAND);
-  command.path = command.arguments.front();
-  command.arguments.insert(command.arguments.end(), arguments.begin(), arguments.end());
+  command.arguments = program.words;
+  command.path = program.words.front();
   command.environment = environment_with(variables, mark_);
   command.standard_input = nothing.get();
   command.standard_output = out_end.get();

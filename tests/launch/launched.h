@@ -19,6 +19,11 @@ struct Finished {
   std::string err;
 };
 
+/// A program by its path, with its arguments.
+struct Program {
+  std::vector<std::string> words;
+};
+
 /// The `lockstep` command as a user runs it, with pipes for its output.
 class Launched {
  public:
@@ -29,6 +34,9 @@ class Launched {
   /// `/usr/sbin/ip netns exec NAME`.
   explicit Launched(const std::vector<std::string>& arguments, const Variables& variables = {},
                     const std::vector<std::string>& wrapper = {});
+
+  /// Another program instead, in the same way.
+  explicit Launched(const Program& program, const Variables& variables = {});
 
   /// Kills what is left.
   ~Launched();
