@@ -3,12 +3,14 @@
 
     checkpoint.py write FOLDER     writes the files kept in tests/checkpoint/golden (no random numbers in them)
     checkpoint.py verify FOLDER    opens what the C++ test wrote there; exit code 1 and a message if wrong
+    checkpoint.py --check FOLDER   whether the kept files are still what this Python writes; likewise
 
 Needs torch 2.6 or newer.
 """
 import collections
 import pathlib
 import sys
+import tempfile
 import zipfile
 
 import torch
@@ -202,10 +204,38 @@ def verify(folder):
         verify_optimizer(name, record)
 
 
+def content(path):
+    """All that matters in a file: values with their types."""
+
+    def plain(value):
+        if isinstance(value, torch.Tensor):
+            resolved = value.detach().resolve_conj().resolve_neg()
+            return type(value), value.dtype, value.shape, value.stride(), bits(resolved).tolist()
+        if isinstance(value, dict):
+            return type(value), [(key, plain(item)) for key, item in value.items()]
+        return (type(value), [plain(item) for item in value]) if isinstance(value, (list, tuple)) else value
+
+    return plain(torch.load(path, weights_only=True))
+
+
+def check(kept):
+    with tempfile.TemporaryDirectory() as name:
+        fresh = pathlib.Path(name)
+        write(fresh)
+        names = sorted(path.name for path in fresh.iterdir())
+        assert names == sorted(path.name for path in kept.iterdir()), f"other files than {names} in {kept}"
+        for name in names:
+            # What is kept to be refused need only be there: each is a kind of file, whatever it holds.
+            if not name.startswith("refused_"):
+                assert content(kept / name) == content(fresh / name), f"{kept / name} differs from what Python writes"
+
+
 def main():
-    if len(sys.argv) != 3 or sys.argv[1] not in ("write", "verify"):
+    if len(sys.argv) != 3 or sys.argv[1] not in ("write", "verify", "--check"):
         sys.exit(__doc__)
     folder = pathlib.Path(sys.argv[2])
+    if sys.argv[1] == "--check":
+        return check(folder)
     if sys.argv[1] == "write":
         write(folder)
     else:
