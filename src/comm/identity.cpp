@@ -173,8 +173,10 @@ Identity alone(const Env& env) {
 }
 
 /// One meeting point for all ranks of one host whose launcher gave a job id but no address.
-std::string same_host_meeting(const Identity& identity) {
-  return concat("unix:/tmp/lockstep-", ::getuid(), "/", identity.job_id, ".", identity.attempt);
+void meet_on_this_host(Identity& identity) {
+  identity.meeting_folder = concat("/tmp/lockstep-", ::geteuid());
+  identity.meeting =
+      concat("unix:", identity.meeting_folder, "/", identity.job_id, ".", identity.attempt);
 }
 
 void choose_meeting(const Env& env, Identity& identity) {
@@ -192,7 +194,7 @@ void choose_meeting(const Env& env, Identity& identity) {
         concat("tcp://", literal6 ? "[" : "", *address, literal6 ? "]" : "", ":", *port);
   } else if (identity.meeting.empty()) {
     if (place.local_world_size == place.world_size) {
-      identity.meeting = same_host_meeting(identity);
+      meet_on_this_host(identity);
     } else if (address || port) {
       throw UsageError(
           concat(address ? "MASTER_ADDR" : "MASTER_PORT", " is set in the environment but ",

@@ -18,6 +18,8 @@ struct Identity {
   /// Where `env://` meets: an init method for `rendezvous::meet`; empty when the environment does
   /// not say.
   std::string meeting;
+  /// Where `meeting` needs a folder of this user that nobody has made yet.
+  std::string meeting_folder;
   /// host:port of a c10d TCPStore that torchrun's agent already serves; the meeting goes through
   /// it.
   std::string agent_store;

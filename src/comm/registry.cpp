@@ -15,20 +15,27 @@ const std::vector<BackendEntry>& backends() {
   return entries;
 }
 
+void check_backend_name(const std::string& name) {
+  std::string known;
+  for (const BackendEntry& entry : backends()) {
+    if (name == "auto" || name == entry.name) return;
+    known += base::concat(known.empty() ? "" : ", ", entry.name);
+  }
+  throw UsageError(base::concat("there is no backend '", name, "'"),
+                   base::concat("choose auto or one of: ", known));
+}
+
 const BackendEntry& choose_backend(const std::string& name, const BackendContext& context) {
   // A group of one has nobody to talk to, whatever the backend's name.
   if (context.size == 1) return backends().front();
-  std::string known, reasons;
+  check_backend_name(name);
+  std::string reasons;
   for (const BackendEntry& entry : backends()) {
-    known += base::concat(known.empty() ? "" : ", ", entry.name);
     if (name != "auto" && name != entry.name) continue;
     const std::string reason = entry.why_not(context);
     if (reason.empty()) return entry;
     reasons += base::concat("\n  ", entry.name, ": ", reason);
   }
-  if (reasons.empty())
-    throw UsageError(base::concat("there is no backend '", name, "'"),
-                     base::concat("choose auto or one of: ", known));
   throw UsageError(base::concat("backend '", name, "' cannot serve this group:", reasons),
                    "choose another backend");
 }

@@ -10,8 +10,10 @@
 #include "base/host.h"
 #include "base/log.h"
 #include "base/route.h"
+#include "base/user_folder.h"
 #include "comm/exchange.h"
 #include "comm/libtorch_version.h"
+#include "comm/registry.h"
 #include "comm/store.h"
 
 namespace lockstep::comm {
@@ -82,6 +84,7 @@ rendezvous::Meeting meet(const Identity& identity, const std::string& init_metho
                             " gave this process a rank, but nothing says where the ranks meet"),
                      "set MASTER_ADDR and MASTER_PORT (the host of rank 0 and a free port on it) "
                      "on every rank: mpirun -x MASTER_ADDR=HOST -x MASTER_PORT=29500");
+  if (!identity.meeting_folder.empty()) base::make_user_folder(identity.meeting_folder);
   return rendezvous::meet(identity.meeting, member_of(identity), deadline);
 }
 
@@ -137,6 +140,7 @@ std::shared_ptr<World> make_world(const InitOptions& options) {
     world->host_of_rank = {0};
     return world;
   }
+  check_backend_name(options.backend);  // before anybody waits for this rank
   const auto deadline = base::Deadline::in(options.join_timeout);
   world->meeting = meet(identity, options.init_method, deadline);
   world->store = c10::make_intrusive<Store>(world->meeting.client, options.timeout);
