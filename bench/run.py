@@ -86,16 +86,16 @@ def main():
     parser.add_argument("--peers", action="store_true", help="measure the peers too, else their recorded figures show")
     parser.add_argument("--only", default="", metavar="P1,P8", help="only the cases of these targets")
     parser.add_argument("--record", action="store_true", help="keep the figures in bench/results (with --peers)")
-    parser.add_argument("--build", type=Path, default=ROOT / "build/release", help="what to measure [build/release]")
+    parser.add_argument("--build", type=Path, help="what to measure [build/release]")
     arguments = parser.parse_args()
-    if arguments.record and (not arguments.peers or arguments.only):
-        parser.error("--record needs --peers and all cases")
+    if arguments.record and (not arguments.peers or arguments.only or arguments.build):
+        parser.error("--record needs --peers, all cases, and what ./dev bench has built from this tree")
     python = ROOT / ".deps/python/bin/python" if arguments.peers else None
     if python and not python.exists():
         parser.error("no Python with torch in .deps/python: run  ./dev bench --peers")
 
     data = ROOT / "data/mnist"
-    setting = cases.Setting(arguments.build.resolve(), data, unpack(data, ROOT / "build/bench-data"), python)
+    setting = cases.Setting((arguments.build or ROOT / "build/release").resolve(), data, unpack(data, ROOT / "build/bench-data"), python)
     result = {"date": datetime.date.today().isoformat(), "command": " ".join(["./dev bench", *sys.argv[1:]]),
               "machine": machine(), "versions": versions(setting.build, python), "method": METHOD}
     rows, failures = measure(setting, set(filter(None, arguments.only.split(","))))
