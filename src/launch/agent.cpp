@@ -25,6 +25,9 @@ namespace {
 
 using base::concat;
 
+// How long an agent whose guardian was killed waits for the others to take note.
+constexpr auto kFarewell = std::chrono::milliseconds(500);
+
 // A job of one node needs to agree with nobody.
 Agreement agree_alone(const RunOptions& options) {
   Agreement agreement;
@@ -83,11 +86,12 @@ class Agent {
       attempt.kill();
     }
     told_ = false;
-    attempt.step();
-    while (!attempt.finished()) {
-      poller_.wait(attempt.deadline());
+    for (;;) {
       attempt.step();
+      // Before each wait: the others' word may have come together with the agreement.
       if (nodes_) follow_others(attempt, number);
+      if (attempt.finished()) break;
+      poller_.wait(attempt.deadline());
     }
     current_ = nullptr;
     AttemptOutcome outcome = outcome_of(attempt, number);
@@ -169,7 +173,12 @@ class Agent {
 
   // What the whole job's attempt came to, which all nodes report alike.
   AttemptOutcome agreed_outcome(AttemptOutcome here) {
-    if (guardian_lost_) return here;
+    if (guardian_lost_) {
+      // The others have been told; a goodbye before they know would look like a loss.
+      const auto limit = base::Deadline::in(kFarewell);
+      while (!nodes_->end() && nodes_->failure().empty() && !limit.expired()) poller_.wait(limit);
+      return here;
+    }
     if (here.success() && signal_ == 0) nodes_->tell_success(here.attempt);
     if (!here.success() && !told_) nodes_->tell_failure(here);
     const int before = signal_;

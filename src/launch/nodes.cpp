@@ -36,7 +36,11 @@ using Json = nlohmann::json;
 constexpr auto kUnlimited = std::chrono::hours(24 * 365);
 
 // How long to wait for the others to take note of the job's end.
-constexpr auto kFarewell = std::chrono::seconds(2);
+constexpr auto kFarewell = std::chrono::milliseconds(500);
+
+// How often, and how long each time, an agent whose place is taken looks for the one that took it.
+constexpr int kServeRounds = 3;
+constexpr auto kServeRound = std::chrono::seconds(1);
 
 // How long the answer to a short message may take; beyond it the store counts as lost.
 constexpr auto kReplyLimit = std::chrono::seconds(10);
@@ -51,6 +55,8 @@ Deadline::Clock::duration meeting_limit(const RunOptions& options) {
   }
   return std::chrono::seconds(900);
 }
+
+Deadline sooner(Deadline left, Deadline right) { return left.time() < right.time() ? left : right; }
 
 Member introduce(const RunOptions& options) {
   Member self;
@@ -158,18 +164,8 @@ class Nodes::State {
 
   void meet(Deadline deadline) {
     const MeetingPlace place = meeting_place(options_);
-    const Member self = introduce(options_);
-    const Endpoint endpoint = Endpoint::tcp(place.host, place.port);
-    if (owns(place, options_.node_rank, deadline)) {
-      try {
-        server_ = std::make_unique<Server>(endpoint, self);
-      } catch (const RendezvousError& error) {
-        // Another agent on this host may be first: then it serves, and this one is its client.
-        if (options_.node_rank == 0) base::log(base::LogLevel::kInfo, error.what());
-      }
-    }
     try {
-      client_ = Client::connect(endpoint, self, deadline);
+      enter(place, introduce(options_), deadline);
       client_->set_reply_limit(kReplyLimit);
       client_->wait_for_all(deadline);
     } catch (const Error& error) {
@@ -180,6 +176,31 @@ class Nodes::State {
     }
     client_->on_departure(
         [this](const Member& member, Departure how) { on_departure(member, how); });
+  }
+
+  // Several agents may have the address, being on one host: the first to listen serves, the others
+  // are its clients. Two that begin to listen in the same instant may both be refused, so once
+  // more.
+  void enter(const MeetingPlace& place, const Member& self, Deadline deadline) {
+    const Endpoint endpoint = Endpoint::tcp(place.host, place.port);
+    const bool owner = owns(place, options_.node_rank, deadline);
+    std::optional<RendezvousError> refused;
+    for (int round = 0; owner && round < kServeRounds; ++round) {
+      try {
+        server_ = std::make_unique<Server>(endpoint, self);
+        break;
+      } catch (const RendezvousError& error) {
+        refused = error;
+      }
+      try {
+        client_ = Client::connect(endpoint, self, sooner(deadline, Deadline::in(kServeRound)));
+        return;
+      } catch (const RendezvousError& error) {
+        base::log(base::LogLevel::kInfo, error.what());
+      }
+    }
+    if (refused && !server_) throw *refused;
+    client_ = Client::connect(endpoint, self, deadline);
   }
 
   void on_departure(const Member& member, Departure how) {

@@ -7,6 +7,7 @@
 #include "base/concat.h"
 #include "base/held_port.h"
 #include "base/process_tree.h"
+#include "base/socket.h"
 #include "launch/launched.h"
 #include "launch/meeting_place.h"
 #include "lockstep/error.h"
@@ -155,6 +156,18 @@ TEST(NodesTest, Row12MissingNodesAreNamed) {
   EXPECT_EQ(alone.code, 1);
   EXPECT_THAT(alone.err, HasSubstr("missing: rank"));
   EXPECT_LT(alone.seconds, 3);
+}
+
+TEST(NodesTest, D42AForeignListenerAtTheMeetingPlaceIsNamed) {
+  const base::SocketResult stranger =
+      base::open_listener(base::SocketAddress::ip("127.0.0.1", 0).value());
+  ASSERT_TRUE(stranger.fd);
+  const std::string endpoint = base::bound_address(stranger.fd.get()).text();
+  const Finished run =
+      lockstep({"run", "--nnodes", "2", "--node-rank", "0", "--rdzv-endpoint", endpoint, "true"});
+  EXPECT_EQ(run.code, 1);
+  EXPECT_THAT(run.err, HasSubstr("in use by another program"));
+  EXPECT_LT(run.seconds, 6);
 }
 
 TEST(NodesTest, ASignalEndsTheWaitForOtherNodes) {
