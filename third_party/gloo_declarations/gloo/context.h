@@ -1,5 +1,8 @@
 #pragma once
 #include <chrono>
+#include <memory>
+
+#include "gloo/transport/pair.h"
 
 namespace gloo {
 
@@ -9,6 +12,7 @@ class Context {
   virtual ~Context();
   void setTimeout(std::chrono::milliseconds timeout);
   void closeConnections();
+  std::unique_ptr<transport::Pair>& getPair(int rank);
 };
 
 }  // namespace gloo

@@ -3,6 +3,7 @@
 #include <gloo/context.h>
 #include <gloo/rendezvous/store.h>
 #include <gloo/transport/device.h>
+#include <gloo/transport/tcp/pair.h>
 
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
@@ -14,8 +15,16 @@ class Gloo : public c10d::ProcessGroupGloo {
  public:
   using c10d::ProcessGroupGloo::ProcessGroupGloo;
 
+  /// Closing a pair wakes nobody who waits on one of its buffers; an exception on it does, and
+  /// closes it too. All devices made here are TCP ones.
   void abort() override {
-    for (const auto& context : contexts_) context->closeConnections();
+    for (const auto& context : contexts_) {
+      for (int rank = 0; rank < getSize(); ++rank) {
+        if (rank == getRank()) continue;
+        auto* pair = static_cast<::gloo::transport::tcp::Pair*>(context->getPair(rank).get());
+        if (pair != nullptr) pair->signalExceptionExternal("connection closed: a member is gone");
+      }
+    }
   }
 };
 
