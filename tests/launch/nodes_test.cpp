@@ -26,7 +26,7 @@ using testing::UnorderedElementsAre;
 class Pair {
  public:
   Pair(const std::vector<std::string>& flags, const std::string& script)
-      : endpoint_(concat("127.0.0.1:", base::HeldPort().number())),
+      : endpoint_(concat("127.0.0.1:", port_.number())),
         first_(arguments(0, 2, flags, script)),
         second_(arguments(1, 1, flags, script)) {}
 
@@ -52,6 +52,7 @@ class Pair {
     return all;
   }
 
+  base::HeldPort port_;  // kept, so that nobody else on this machine is given it
   std::string endpoint_;
   Launched first_;
   Launched second_;
@@ -150,7 +151,8 @@ TEST(NodesTest, D60RestartsAreOfTheWholeJob) {
 }
 
 TEST(NodesTest, Row12MissingNodesAreNamed) {
-  const std::string endpoint = concat("127.0.0.1:", base::HeldPort().number());
+  const base::HeldPort port;
+  const std::string endpoint = concat("127.0.0.1:", port.number());
   const Finished alone = lockstep({"run", "--nnodes", "3", "--node-rank", "0", "--rdzv-endpoint",
                                    endpoint, "--rdzv-conf", "timeout=1", "true"});
   EXPECT_EQ(alone.code, 1);
@@ -171,7 +173,8 @@ TEST(NodesTest, D42AForeignListenerAtTheMeetingPlaceIsNamed) {
 }
 
 TEST(NodesTest, ASignalEndsTheWaitForOtherNodes) {
-  const std::string endpoint = concat("127.0.0.1:", base::HeldPort().number());
+  const base::HeldPort port;
+  const std::string endpoint = concat("127.0.0.1:", port.number());
   Launched alone({"run", "--nnodes", "2", "--node-rank", "0", "--rdzv-endpoint", endpoint, "true"},
                  {{"LOCKSTEP_LOG", "info"}});
   ASSERT_TRUE(alone.wait_for("waiting for the other nodes"));
