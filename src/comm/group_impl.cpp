@@ -27,7 +27,7 @@ Group::Impl::Impl(std::shared_ptr<comm::World> the_world, std::string the_name,
   context.rank = rank;
   context.size = size;
   context.one_host = world->one_host(world_ranks);
-  context.address = context.one_host ? "" : world->address;
+  context.address = context.one_host ? "" : world->hosts.address;
   context.timeout = timeout;
   const comm::BackendEntry& entry = comm::choose_backend(backend_wanted, context);
   backend_name = entry.name;

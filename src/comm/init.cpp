@@ -1,10 +1,13 @@
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <mutex>
 #include <numeric>
 
+#include "base/cgroup.h"
 #include "base/concat.h"
+#include "base/log.h"
 #include "comm/group_impl.h"
 
 namespace lockstep {
@@ -30,6 +33,22 @@ void leave_at_exit(int status, void*) {
   if (world.group && status == 0) world.group->impl()->world->leave();
 }
 
+/// mpirun and srun leave every rank with the threads of a whole machine. A value the user set is
+/// kept.
+void share_cores(const comm::World& world) {
+  if (base::Env::of_process().has("OMP_NUM_THREADS")) return;
+  const auto& hosts = world.hosts.of_rank;
+  const auto here = hosts[static_cast<std::size_t>(world.identity.place.rank)];
+  const auto ranks = static_cast<int>(std::count(hosts.begin(), hosts.end(), here));
+  if (ranks == 1) return;
+  const int cpus = base::usable_cpus(), threads = std::max(1, cpus / ranks);
+  at::set_num_threads(threads);
+  if (world.identity.place.rank == 0)
+    base::log(base::LogLevel::kInfo,
+              base::concat("OMP_NUM_THREADS is not set: ", threads, " threads for each of ", ranks,
+                           " ranks on ", cpus, " usable processors"));
+}
+
 }  // namespace
 
 Group join_group(InitOptions options) {
@@ -47,6 +66,7 @@ Group init_process_group(InitOptions options) {
     throw UsageError("init_process_group was called twice in this process",
                      "call destroy_process_group() before, or use world()");
   world.group = join_group(std::move(options));
+  share_cores(*world.group->impl()->world);
   [[maybe_unused]] static const int registered = ::on_exit(leave_at_exit, nullptr);
   return *world.group;
 }

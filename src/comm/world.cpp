@@ -88,29 +88,12 @@ rendezvous::Meeting meet(const Identity& identity, const std::string& init_metho
   return rendezvous::meet(identity.meeting, member_of(identity), deadline);
 }
 
-/// Equal texts: two processes can share memory and meet on loopback.
-std::string host_identity() {
-  return concat(base::host_name(), "|", base::boot_id(), "|", base::network_namespace());
-}
-
-void number_hosts(World& world, std::chrono::milliseconds limit) {
-  const Place& place = world.identity.place;
-  Exchange exchange(c10::make_intrusive<c10d::PrefixStore>("hosts", world.store), place.rank,
-                    place.world_size);
-  std::vector<std::string> known;
-  for (const std::string& host : exchange.all_gather(host_identity(), limit)) {
-    const auto at = std::find(known.begin(), known.end(), host);
-    world.host_of_rank.push_back(static_cast<int>(at - known.begin()));
-    if (at == known.end()) known.push_back(host);
-  }
-}
-
 }  // namespace
 
 bool World::one_host(const std::vector<int>& ranks) const {
   return std::all_of(ranks.begin(), ranks.end(), [&](int rank) {
-    return host_of_rank[static_cast<std::size_t>(rank)] ==
-           host_of_rank[static_cast<std::size_t>(ranks.front())];
+    return hosts.of_rank[static_cast<std::size_t>(rank)] ==
+           hosts.of_rank[static_cast<std::size_t>(ranks.front())];
   });
 }
 
@@ -137,7 +120,7 @@ std::shared_ptr<World> make_world(const InitOptions& options) {
                      identity.evidence.empty() ? "" : " (" + identity.evidence + ")"));
   if (place.world_size == 1) {
     world->store = c10::make_intrusive<c10d::HashStore>();
-    world->host_of_rank = {0};
+    world->hosts.of_rank = {0};
     return world;
   }
   check_backend_name(options.backend);  // before anybody waits for this rank
@@ -149,8 +132,10 @@ std::shared_ptr<World> make_world(const InitOptions& options) {
                                            rendezvous::Departure how) {
         if (const auto alive = weak.lock()) alive->membership.record({member, how});
       });
-  number_hosts(*world, deadline.remaining());
-  world->address = world->meeting.client->local_address();
+  Exchange exchange(c10::make_intrusive<c10d::PrefixStore>("hosts", world->store), place.rank,
+                    place.world_size);
+  world->hosts = find_hosts(exchange, place.rank, world->meeting.client->local_address(),
+                            base::Env::of_process(), deadline.remaining());
   return world;
 }
 

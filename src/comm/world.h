@@ -5,6 +5,7 @@
 #include <mutex>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
+#include "comm/hosts.h"
 #include "comm/identity.h"
 #include "comm/membership.h"
 #include "rendezvous/meet.h"
@@ -18,10 +19,7 @@ struct World {
   rendezvous::Meeting meeting;  ///< empty in a world of one
   Membership membership;
   c10::intrusive_ptr<c10d::Store> store;
-  /// This host's address as the other hosts reach it; empty when all ranks are on this host.
-  std::string address;
-  /// Host of each rank: equal numbers are one host.
-  std::vector<int> host_of_rank;
+  Hosts hosts;
 
   /// Sub-groups made so far, counted by other member and by list of ranks: see Group::new_group.
   std::mutex groups_mutex;
