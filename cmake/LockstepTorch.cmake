@@ -2,11 +2,22 @@
 # installed. Accepts a PyPI wheel, the libtorch zip or a conda package, given by
 #   -DLOCKSTEP_TORCH_DIR=<folder that holds include/ and lib/>, or
 #   CMAKE_PREFIX_PATH (python -c 'import torch; print(torch.utils.cmake_prefix_path)', or the folder), or
-#   the private folder that ./dev fills (.deps/).
+#   the private folder that ./dev fills (.deps/), or for the installed package
+#   LOCKSTEP_TORCH_BUILT_AGAINST, the one that lockstep itself was built with.
 # Makes the imported target lockstep_torch::torch. The file is installed: the package uses it too.
+
+# Gives the caller of lockstep_find_torch LOCKSTEP_TORCH_ROOT, _CUDA and _VERSION, from the target, which
+# every folder of the project sees.
+macro(lockstep_publish_torch)
+  foreach(fact ROOT CUDA VERSION)
+    get_target_property(value lockstep_torch::torch LOCKSTEP_${fact})
+    set(LOCKSTEP_TORCH_${fact} "${value}" PARENT_SCOPE)
+  endforeach()
+endmacro()
 
 function(lockstep_find_torch)
   if(TARGET lockstep_torch::torch)
+    lockstep_publish_torch()
     return()
   endif()
   set(hints "")
@@ -30,6 +41,7 @@ function(lockstep_find_torch)
     list(SORT private_folders COMPARE NATURAL ORDER DESCENDING)
     list(APPEND hints ${private_folders})
   endif()
+  list(APPEND hints ${LOCKSTEP_TORCH_BUILT_AGAINST})
 
   set(found "")
   foreach(hint IN LISTS hints)
@@ -80,7 +92,7 @@ function(lockstep_find_torch)
   set_target_properties(lockstep_torch::torch PROPERTIES
     INTERFACE_LINK_LIBRARIES "${libraries}"
     INTERFACE_LINK_OPTIONS "${link_options}")
-  set(LOCKSTEP_TORCH_ROOT "${found}" PARENT_SCOPE)
-  set(LOCKSTEP_TORCH_CUDA ${LOCKSTEP_TORCH_CUDA} PARENT_SCOPE)
-  set(LOCKSTEP_TORCH_VERSION "${major}.${minor}" PARENT_SCOPE)
+  set_target_properties(lockstep_torch::torch PROPERTIES
+    LOCKSTEP_ROOT "${found}" LOCKSTEP_CUDA ${LOCKSTEP_TORCH_CUDA} LOCKSTEP_VERSION "${major}.${minor}")
+  lockstep_publish_torch()
 endfunction()

@@ -1,0 +1,61 @@
+# Builds a small project against lockstep in one of the ways that docs/install.md names, and runs it.
+#   cmake -DWAY=... -DFOLDER=... -DBUILD=... -DSOURCE=... -DTORCH=... -P check.cmake
+# WAY: package, source, folder or torch-first. FOLDER is emptied first. BUILD: lockstep's build tree.
+# "source" compiles all of lockstep, for minutes: it only configures unless -DCOMPILE=ON.
+set(prefix "${FOLDER}/prefix")
+set(project "${FOLDER}/project")
+set(arguments -DCMAKE_BUILD_TYPE=Release)
+
+# must(COMMAND...): runs it, and fails with its output.
+function(must)
+  execute_process(COMMAND ${ARGN} RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
+  if(NOT result EQUAL 0)
+    list(JOIN ARGN " " command)
+    message(FATAL_ERROR "${command}\nended with ${result}:\n${output}")
+  endif()
+endfunction()
+
+file(REMOVE_RECURSE "${FOLDER}")
+file(MAKE_DIRECTORY "${project}")
+configure_file("${CMAKE_CURRENT_LIST_DIR}/project.cmake" "${project}/CMakeLists.txt" COPYONLY)
+configure_file("${CMAKE_CURRENT_LIST_DIR}/main.cpp" "${project}/main.cpp" COPYONLY)
+
+if(NOT WAY STREQUAL "source")
+  must(${CMAKE_COMMAND} --install "${BUILD}" --prefix "${prefix}")
+endif()
+if(WAY STREQUAL "package")
+  list(APPEND arguments "-DCMAKE_PREFIX_PATH=${prefix}\\;${TORCH}/share/cmake")
+elseif(WAY STREQUAL "folder")
+  list(APPEND arguments "-DCMAKE_PREFIX_PATH=${prefix}\\;${TORCH}")
+elseif(WAY STREQUAL "source")
+  list(APPEND arguments "-DLOCKSTEP_SOURCE=${SOURCE}" "-DLOCKSTEP_TORCH_DIR=${TORCH}")
+elseif(WAY STREQUAL "torch-first")
+  file(WRITE "${FOLDER}/torch/CMakeLists.txt"
+    "cmake_minimum_required(VERSION 3.25)\nproject(alone LANGUAGES CXX)\nfind_package(Torch REQUIRED)\n")
+  execute_process(COMMAND ${CMAKE_COMMAND} -S "${FOLDER}/torch" -B "${FOLDER}/torch/build"
+    "-DCMAKE_PREFIX_PATH=${TORCH}/share/cmake" RESULT_VARIABLE result OUTPUT_QUIET ERROR_QUIET)
+  if(NOT result EQUAL 0)
+    message("SKIPPED: find_package(Torch) by itself fails here (a CUDA wheel without its CUDA toolkit?)")
+    file(REMOVE_RECURSE "${FOLDER}")
+    return()
+  endif()
+  list(APPEND arguments "-DCMAKE_PREFIX_PATH=${prefix}\\;${TORCH}/share/cmake" -DFIND_TORCH_FIRST=ON)
+else()
+  message(FATAL_ERROR "WAY is '${WAY}': give package, source, folder or torch-first")
+endif()
+
+must(${CMAKE_COMMAND} -S "${project}" -B "${project}/build" ${arguments})
+if(EXISTS "${project}/build/lockstep/tests" OR EXISTS "${project}/build/lockstep/bench")
+  message(FATAL_ERROR "lockstep's tests and benchmarks became part of a project that only uses it")
+endif()
+if(WAY STREQUAL "source" AND NOT COMPILE)
+  file(REMOVE_RECURSE "${FOLDER}")
+  return()
+endif()
+must(${CMAKE_COMMAND} --build "${project}/build" --target consumer)
+must("${project}/build/consumer" "${FOLDER}/model.pth")
+file(SIZE "${FOLDER}/model.pth" size)
+if(size EQUAL 0)
+  message(FATAL_ERROR "${FOLDER}/model.pth is empty")
+endif()
+file(REMOVE_RECURSE "${FOLDER}")
