@@ -12,7 +12,9 @@ namespace {
 
 using base::concat;
 
-constexpr std::size_t kTransferBytes = std::size_t{16} << 20;
+// Tensors from this size on travel as they are; smaller ones are packed into transfers of about
+// this size.
+constexpr std::size_t kTransferBytes = std::size_t{1} << 20;
 
 std::string describe(const char* kind, const NamedTensor& named) {
   const at::Tensor& tensor = named.tensor;
@@ -83,6 +85,10 @@ void broadcast_tensors(Group& group, const std::vector<at::Tensor>& tensors, int
   };
   std::map<std::pair<at::ScalarType, c10::DeviceType>, std::size_t> bytes;
   for (const at::Tensor& tensor : tensors) {
+    if (tensor.nbytes() >= kTransferBytes) {
+      group.broadcast(tensor, root);
+      continue;
+    }
     const auto kind = std::make_pair(tensor.scalar_type(), tensor.device().type());
     by_kind[kind].push_back(tensor);
     bytes[kind] += tensor.nbytes();
