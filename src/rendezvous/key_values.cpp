@@ -75,7 +75,7 @@ bool KeyValues::wait(const std::vector<std::string>& keys, Waiter waiter) {
     if (!values_.contains(key)) missing.insert(key);
   if (missing.empty()) return true;
   const std::pair owner(waiter.peer, waiter.request);
-  const auto waiting = std::make_shared<Waiting>(std::move(waiter), missing.size());
+  const auto waiting = std::make_shared<Waiting>(Waiting{std::move(waiter), missing.size()});
   for (const auto& key : missing) {
     auto& interested = by_key_[key];
     std::erase_if(interested, [](const auto& entry) { return entry.expired(); });
