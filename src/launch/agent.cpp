@@ -8,6 +8,7 @@
 
 #include "base/cgroup.h"
 #include "base/concat.h"
+#include "base/cpu_set.h"
 #include "base/held_port.h"
 #include "base/host.h"
 #include "base/log.h"
@@ -244,9 +245,12 @@ class Agent {
     const int workers = task_.options.local_world_size;
     if (base::Env::of_process().has("OMP_NUM_THREADS")) return;
     const int cpus = base::usable_cpus();
+    const auto threads =
+        threads_per_worker(cpus, static_cast<int>(base::allowed_cpus().size()), workers);
+    if (!threads) return;
     base::log(base::LogLevel::kInfo,
-              concat("OMP_NUM_THREADS is not set: ", threads_per_worker(cpus, workers),
-                     " for each of ", workers, " workers on ", cpus, " usable processors"));
+              concat("OMP_NUM_THREADS is not set: ", *threads, " for each of ", workers,
+                     " workers on ", cpus, " usable processors"));
   }
 
   void report() {

@@ -62,6 +62,7 @@ const Flag& find_by_letter(const std::string& given) {
 
 void apply_environment(const base::Env& env, RunOptions& options) {
   for (const Flag& flag : flags()) {
+    if (flag.only_typed) continue;
     const std::string variable = variable_of(flag);
     if (const auto text = env.text(variable)) flag.apply({*text, variable}, options);
   }

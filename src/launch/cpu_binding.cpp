@@ -93,7 +93,7 @@ class Topology {
   }
   std::string core_complex_of(int cpu) const {
     for (const char* cache : {"cache/index3", "cache/index2"}) {
-      const std::string shared = first_line(cpu_folder(cpu) / cache / "shared_cpu_list");
+      std::string shared = first_line(cpu_folder(cpu) / cache / "shared_cpu_list");
       if (!shared.empty()) return shared;
     }
     return core_of(cpu);

@@ -45,12 +45,14 @@ std::string shared_memory_text() {
                 "--shm-size)");
 }
 
+// How the dynamic loader begins its complaint.
+constexpr const char* kMissingLibrary = "error while loading shared libraries: ";
+
 std::string library_text(const WorkerOutcome& worker) {
-  constexpr const char* kPhrase = "error while loading shared libraries: ";
   for (const std::string& line : worker.last_lines) {
-    const auto found = line.find(kPhrase);
+    const auto found = line.find(kMissingLibrary);
     if (found == std::string::npos) continue;
-    const std::string rest = line.substr(found + std::string(kPhrase).size());
+    const std::string rest = line.substr(found + std::string(kMissingLibrary).size());
     return concat("shared library ", rest.substr(0, rest.find(':')),
                   " was not found; set LD_LIBRARY_PATH or the program's rpath");
   }

@@ -121,8 +121,10 @@ const Flag kFlags[] = {
     {kOther, "print-completion", 0, "bash|zsh|tcsh", "", "Print a completion script for the shell",
      [](V v, O o) {
        o.completion_shell = choice(v, {"bash", "zsh", "tcsh"});
-     }},
-    {kOther, "help", 'h', nullptr, "off", "Print this text", [](V v, O o) { o.help = truth(v); }},
+     },
+     true},
+    {kOther, "help", 'h', nullptr, "off", "Print this text", [](V v, O o) { o.help = truth(v); },
+     true},
 };
 
 }  // namespace

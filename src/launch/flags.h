@@ -22,6 +22,7 @@ struct Flag {
   const char* standard;  ///< the default, as text
   const char* help;
   void (*apply)(const FlagValue& value, RunOptions& options);  ///< throws UsageError on a bad value
+  bool only_typed = false;  ///< has no variable: it asks for a text instead of a run
 };
 
 /// Every flag of `lockstep run`, in the order of the help.

@@ -12,6 +12,24 @@ using base::concat;
 constexpr std::size_t kWidth = 96;
 constexpr std::size_t kIndent = 34;
 
+constexpr const char* kRunIntroduction = R"(lockstep run [FLAGS] PROGRAM [ARGUMENTS]
+
+Starts PROGRAM several times as workers of one job, tells each who it is (RANK, WORLD_SIZE,
+LOCAL_RANK, ...), watches them, and explains a failure. The flags are torchrun's: dashes and
+underscores both, each also read from the variable PET_<FLAG>. ARGUMENTS are passed on as they are.
+)";
+
+constexpr const char* kLaunchIntroduction = R"(lockstep launch [FLAGS] PROGRAM [ARGUMENTS]
+
+As lockstep run, in the manner of python -m torch.distributed.launch: unless --use-env is given,
+--local-rank=N is put before ARGUMENTS.
+)";
+
+constexpr const char* kExitCodes = R"(
+Exit code: the one of the worker that failed first; 128 + n when signal n ended it or the launcher;
+2 wrong usage, 126 program not executable, 127 program not found, 1 other failures of the launcher.
+)";
+
 std::string spelled(const Flag& flag) {
   std::string text =
       flag.letter != 0 ? concat("-", flag.letter, ", --", flag.name) : concat("    --", flag.name);
@@ -62,33 +80,20 @@ std::string words_of_flags() {
 }  // namespace
 
 std::string help_text(Verb verb) {
-  std::string text = verb == Verb::kRun ? "lockstep run [FLAGS] PROGRAM [ARGUMENTS]\n\n"
-                                          "Starts PROGRAM several times as workers of one job, "
-                                          "tells each who it is (RANK, WORLD_SIZE,\n"
-                                          "LOCAL_RANK, ...), watches them, and explains a failure. "
-                                          "The flags are torchrun's: dashes and\n"
-                                          "underscores both, each also read from the variable "
-                                          "PET_<FLAG>. ARGUMENTS are passed on as they are.\n"
-                                        : "lockstep launch [FLAGS] PROGRAM [ARGUMENTS]\n\n"
-                                          "As lockstep run, in the manner of python -m "
-                                          "torch.distributed.launch: unless --use-env is given,\n"
-                                          "--local-rank=N is put before ARGUMENTS.\n";
+  std::string text = verb == Verb::kRun ? kRunIntroduction : kLaunchIntroduction;
   std::string group;
   for (const Flag& flag : flags()) {
     if (group != flag.group) {
       group = flag.group;
       text += concat("\n", group, "\n");
     }
-    std::string head = "  " + spelled(flag);
-    head += head.size() + 1 < kIndent ? std::string(kIndent - head.size(), ' ')
-                                      : "\n" + std::string(kIndent, ' ');
-    text += head + wrapped(described(flag)) + "\n";
+    const std::string head = "  " + spelled(flag);
+    const bool fits = head.size() + 1 < kIndent;
+    const std::string gap =
+        fits ? std::string(kIndent - head.size(), ' ') : "\n" + std::string(kIndent, ' ');
+    text += concat(head, gap, wrapped(described(flag)), "\n");
   }
-  return text +
-         "\nExit code: the one of the worker that failed first; 128 + n when signal n ended it or "
-         "the launcher;\n"
-         "2 wrong usage, 126 program not executable, 127 program not found, 1 other failures of "
-         "the launcher.\n";
+  return text + kExitCodes;
 }
 
 std::string flags_as_markdown() {

@@ -33,7 +33,7 @@ std::string as_name(std::string run_id) {
 fs::path new_folder(const fs::path& parent, const std::string& head) {
   make_folders(parent);
   for (;;) {
-    const fs::path path = parent / concat(head, "_", base::random_hex(4));
+    fs::path path = parent / concat(head, "_", base::random_hex(4));
     std::error_code error;
     if (fs::create_directory(path, error)) return path;
     if (error)

@@ -222,9 +222,7 @@ class Nodes::State {
       publish_self();
     }
     client_->set(concat("ready/", attempt, "/", options_.node_rank), "1");
-    std::vector<std::string> ready;
-    for (int node = 0; node < options_.nodes; ++node)
-      ready.push_back(concat("ready/", attempt, "/", node));
+    const std::vector<std::string> ready = keys_of_all("ready", attempt);
     client_->wait(ready, deadline);
     if (options_.node_rank == 0) publish_attempt(attempt, deadline);
     Agreement agreement = read_attempt(attempt, deadline);
@@ -248,9 +246,7 @@ class Nodes::State {
     }
     event_.raise();
     // Nobody leaves before all know the end: to the others it would look like a loss.
-    std::vector<std::string> seen;
-    for (int node = 0; node < options_.nodes; ++node)
-      seen.push_back(concat("seen/", attempt, "/", node));
+    const std::vector<std::string> seen = keys_of_all("seen", attempt);
     try {
       client_->set(seen[static_cast<std::size_t>(options_.node_rank)], "1");
       client_->wait(seen, Deadline::in(kFarewell));
@@ -258,6 +254,14 @@ class Nodes::State {
       base::log(base::LogLevel::kInfo,
                 concat("not every node took note of the end: ", error.what()));
     }
+  }
+
+  // "ready/0/0", "ready/0/1", ...: one for each node.
+  std::vector<std::string> keys_of_all(const char* what, int attempt) const {
+    std::vector<std::string> keys(static_cast<std::size_t>(options_.nodes));
+    for (std::size_t node = 0; node < keys.size(); ++node)
+      keys[node] = concat(what, "/", attempt, "/", node);
+    return keys;
   }
 
   void publish_self() {

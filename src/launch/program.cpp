@@ -17,7 +17,7 @@ using base::concat;
 std::string search(const std::string& name, const base::Env& env) {
   std::istringstream folders(env.text("PATH").value_or("/usr/local/bin:/usr/bin:/bin"));
   for (std::string folder; std::getline(folders, folder, ':');) {
-    const std::string path = concat(folder.empty() ? "." : folder, "/", name);
+    std::string path = concat(folder.empty() ? "." : folder, "/", name);
     if (base::is_executable(path)) return path;
   }
   return "";
@@ -91,7 +91,7 @@ Program run_directly(const std::string& name, const base::Env& env) {
 std::string find_python(const base::Env& env) {
   const auto chosen = env.text("PYTHON_EXEC");
   const std::string name = chosen.value_or("python3");
-  const std::string path = name.find('/') == std::string::npos ? search(name, env) : name;
+  std::string path = name.find('/') == std::string::npos ? search(name, env) : name;
   if (base::is_executable(path)) return path;
   throw ProgramError(kExitNotFound,
                      concat("python is needed for this program, but ", name,

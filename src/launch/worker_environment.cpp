@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "base/concat.h"
+#include "base/cpu_set.h"
 #include "base/env.h"
 #include "base/signals.h"
 
@@ -66,7 +67,8 @@ void set_torchrun_contract(Variables& variables, const RunOptions& options, cons
 
 }  // namespace
 
-int threads_per_worker(int usable_cpus, int workers) {
+std::optional<int> threads_per_worker(int usable_cpus, int all_cpus, int workers) {
+  if (workers == 1 && usable_cpus >= all_cpus) return std::nullopt;
   return std::max(1, usable_cpus / std::max(1, workers));
 }
 
@@ -85,9 +87,10 @@ std::vector<std::string> worker_environment(const std::vector<std::string>& inhe
   // One that an enclosing job left here would lead to that job's workers.
   variables.erase(base::contract::kRendezvous);
   if (!placement.rendezvous.empty()) variables[base::contract::kRendezvous] = placement.rendezvous;
-  std::string& threads = variables["OMP_NUM_THREADS"];
-  if (threads.empty())
-    threads = std::to_string(threads_per_worker(usable_cpus, placement.local_world_size));
+  const auto all_cpus = static_cast<int>(base::allowed_cpus().size());
+  const auto threads = threads_per_worker(usable_cpus, all_cpus, placement.local_world_size);
+  if (threads && variables["OMP_NUM_THREADS"].empty())
+    variables["OMP_NUM_THREADS"] = std::to_string(*threads);
 
   std::vector<std::string> environment;
   environment.reserve(variables.size());

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,7 @@ std::vector<std::string> worker_environment(const std::vector<std::string>& inhe
                                             int usable_cpus);
 
 /// OMP_NUM_THREADS for workers that have none: the processors divided among them, at least 1.
-int threads_per_worker(int usable_cpus, int workers);
+/// Nothing where a program's own choice is as good: one worker with the whole machine (`all_cpus`).
+std::optional<int> threads_per_worker(int usable_cpus, int all_cpus, int workers);
 
 }  // namespace lockstep::launch

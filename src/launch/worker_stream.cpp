@@ -15,7 +15,7 @@ namespace {
 using base::concat;
 
 // Of a large log file only the end is read for the report.
-constexpr std::streamoff kTailBytes = 64 * 1024;
+constexpr std::streamoff kTailBytes = std::streamoff{64} * 1024;
 
 std::vector<std::string> tail_of_file(const std::filesystem::path& path) {
   std::ifstream in(path, std::ios::binary | std::ios::ate);

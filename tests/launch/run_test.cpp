@@ -159,8 +159,10 @@ TEST(RunTest, RestartsTheWholeGroupAndReportsEveryAttempt) {
 }
 
 TEST(RunTest, D65ThreadsAreDividedAmongWorkersUnlessTheUserSaid) {
-  EXPECT_EQ(launch::threads_per_worker(8, 3), 2);
-  EXPECT_EQ(launch::threads_per_worker(2, 4), 1);
+  EXPECT_EQ(launch::threads_per_worker(8, 8, 3), 2);
+  EXPECT_EQ(launch::threads_per_worker(2, 2, 4), 1);
+  EXPECT_EQ(launch::threads_per_worker(1, 64, 1), 1) << "a control group of one processor";
+  EXPECT_EQ(launch::threads_per_worker(64, 64, 1), std::nullopt);
   const Finished run = run_shell({"-n", "4"}, "echo $OMP_NUM_THREADS", {{"LOCKSTEP_LOG", "info"}});
   EXPECT_THAT(lines_of(run.out),
               testing::Each(std::to_string(std::max(1, base::usable_cpus() / 4))));
