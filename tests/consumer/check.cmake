@@ -36,12 +36,17 @@ elseif(WAY STREQUAL "folder")
 elseif(WAY STREQUAL "source")
   list(APPEND arguments "-DLOCKSTEP_SOURCE=${SOURCE}" "-DLOCKSTEP_TORCH_DIR=${TORCH}")
 elseif(WAY STREQUAL "torch-first")
+  # The smallest program of a project that knows only torch: where that fails, there is nothing to live with.
+  file(WRITE "${FOLDER}/torch/main.cpp" "int main() {}\n")
   file(WRITE "${FOLDER}/torch/CMakeLists.txt"
-    "cmake_minimum_required(VERSION 3.25)\nproject(alone LANGUAGES CXX)\nfind_package(Torch REQUIRED)\n")
+    "cmake_minimum_required(VERSION 3.25)\nproject(alone LANGUAGES CXX)\nfind_package(Torch REQUIRED)\n"
+    "add_executable(alone main.cpp)\ntarget_link_libraries(alone \"\${TORCH_LIBRARIES}\")\n")
   execute_process(COMMAND ${CMAKE_COMMAND} -S "${FOLDER}/torch" -B "${FOLDER}/torch/build"
-    "-DCMAKE_PREFIX_PATH=${TORCH}/share/cmake" RESULT_VARIABLE result OUTPUT_QUIET ERROR_QUIET)
-  if(NOT result EQUAL 0)
-    message("SKIPPED: find_package(Torch) by itself fails here (a CUDA wheel without its CUDA toolkit?)")
+    "-DCMAKE_PREFIX_PATH=${TORCH}/share/cmake" RESULT_VARIABLE configured OUTPUT_QUIET ERROR_QUIET)
+  execute_process(COMMAND ${CMAKE_COMMAND} --build "${FOLDER}/torch/build"
+    RESULT_VARIABLE built OUTPUT_QUIET ERROR_QUIET)
+  if(NOT configured EQUAL 0 OR NOT built EQUAL 0)
+    message("SKIPPED: a project with find_package(Torch) alone does not build here (a CUDA wheel without all of CUDA)")
     file(REMOVE_RECURSE "${FOLDER}")
     return()
   endif()
