@@ -22,11 +22,12 @@ struct Room {
 const std::map<std::string, Room> kRooms = {
     {"base", {false, {}}},
     {"rendezvous", {false, {"base"}}},
+    {"host", {false, {"base"}}},
     {"launch", {false, {"base", "rendezvous"}}},
     {"data", {true, {"base"}}},
     {"checkpoint", {true, {"base"}}},
-    {"comm", {true, {"base", "rendezvous"}}},
-    {"comm/backends", {true, {"base", "comm"}}},
+    {"comm", {true, {"base", "rendezvous", "host"}}},
+    {"comm/backends", {true, {"base", "host", "comm"}}},
     {"ddp", {true, {"base", "comm"}}},
     {"tools", {false, {"base", "launch"}}},
 };

@@ -1,0 +1,2 @@
+#define LOCKSTEP_KERNELS baseline
+#include "comm/backends/shm/kernel_loops.h"

@@ -1,0 +1,73 @@
+#pragma once
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lockstep::host {
+
+/// One call as a rank made it. Fixed size and without pointers: other processes read it.
+struct CallRecord {
+  enum class State : std::uint8_t { kWaiting, kDone, kFailed };
+
+  std::uint64_t sequence = 0;  ///< within its group
+  std::int64_t begin_ns = 0;   ///< of the real-time clock
+  std::int64_t end_ns = 0;     ///< 0: not yet
+  std::int64_t dims[5] = {};   ///< of the tensor; what does not fit is left out
+  std::int32_t root = -1;      ///< root or peer; -1: none
+  std::uint32_t line = 0;
+  std::uint8_t dim_count = 0;
+  State state = State::kWaiting;
+  char op[18] = {};
+  char reduce_op[8] = {};
+  char dtype[16] = {};
+  char group[24] = {};
+  char tag[40] = {};
+  char file[48] = {};  ///< the end of the path
+
+  /// "all_reduce(sum, float32[256, 10], \"bucket 0\") at train.cpp:30".
+  std::string text() const;
+};
+
+/// Copies `text`, or its end where it is too long, and ends it with a zero.
+template <std::size_t Size>
+void set_text(char (&field)[Size], std::string_view text) {
+  if (text.size() >= Size) text.remove_prefix(text.size() - (Size - 1));
+  field[text.copy(field, Size - 1)] = '\0';
+}
+
+/// The last calls of one rank: a flight recorder. Written by that rank's threads; read by the other
+/// ranks of its host, also when it hangs or is dead.
+class Recorder {
+ public:
+  static constexpr int kCalls = 128;
+
+  static std::size_t bytes_needed();
+
+  /// `memory` has `bytes_needed()` bytes, all zeros before the first use.
+  explicit Recorder(std::shared_ptr<std::byte> memory);
+
+  /// Returns a number by which `finish` finds the call again.
+  std::uint64_t begin(CallRecord call) noexcept;
+  void finish(std::uint64_t number, CallRecord::State state) noexcept;
+
+  /// Oldest first. A call that is being written at this moment is left out.
+  std::vector<CallRecord> calls() const;
+
+  /// The call with this number within its group, when it is still there.
+  std::optional<CallRecord> find(const std::string& group, std::uint64_t sequence) const;
+
+ private:
+  struct Entry;
+  struct Ring;
+
+  Ring& ring() const;
+
+  std::shared_ptr<std::byte> memory_;
+};
+
+}  // namespace lockstep::host

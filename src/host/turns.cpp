@@ -1,0 +1,59 @@
+#include "host/turns.h"
+
+#include <algorithm>
+
+#include "base/concat.h"
+
+namespace lockstep::host {
+namespace {
+
+std::string list(const std::vector<int>& ranks) {
+  std::string text;
+  for (const int rank : ranks) text += base::concat(text.empty() ? "" : ", ", rank);
+  return text;
+}
+
+}  // namespace
+
+Disagreement::Disagreement() : InternalError("the ranks are in different calls") {}
+
+Turns::Turns(std::unique_ptr<Rounds> rounds, std::chrono::seconds interval, Notice notice)
+    : rounds_(std::move(rounds)), interval_(interval), notice_(std::move(notice)) {}
+
+void Turns::take(Place place) {
+  if (unfinished_) wait();
+  rounds_->arrive({digest_, place});
+  wait();
+  for (int rank = 0; rank < size(); ++rank)
+    if (!agrees(rank)) throw Disagreement();
+}
+
+void Turns::wait() {
+  auto end = deadline_.time();
+  for (std::chrono::seconds waited = interval_;; waited += interval_) {
+    // The clock is read only by waits that last.
+    const bool notices = interval_.count() > 0 && notice_ != nullptr;
+    Arrival arrival = rounds_->poll();
+    if (arrival == Arrival::kLate)
+      arrival =
+          rounds_->wait(notices ? std::min(end, base::Deadline::Clock::now() + interval_) : end);
+    if (arrival == Arrival::kAll) {
+      unfinished_ = false;
+      return;
+    }
+    unfinished_ = true;
+    const std::vector<int> missing = rounds_->missing();
+    if (arrival == Arrival::kGone || arrival == Arrival::kAborted)
+      throw PeerLost("connection closed: a member is gone");
+    if (base::Deadline::Clock::now() >= end)
+      throw TimeoutError(
+          base::concat(
+              "not every rank came within ",
+              std::chrono::duration_cast<std::chrono::milliseconds>(deadline_.limit()).count(),
+              " ms; missing: ", list(missing)),
+          "look at what those ranks are doing; if they are only slow, raise the timeout");
+    notice_(missing, waited);
+  }
+}
+
+}  // namespace lockstep::host

@@ -1,0 +1,63 @@
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/deadline.h"
+#include "host/rounds.h"
+#include "lockstep/error.h"
+
+namespace lockstep::host {
+
+/// The members' digests of one turn were not all equal: they are in different calls. What went
+/// wrong in words is told by whoever knows what the digests stand for.
+class Disagreement : public InternalError {
+ public:
+  Disagreement();
+};
+
+/// Rounds whose waits end: by the deadline, by a member that is gone, by a digest that differs.
+/// One thread at a time; `rounds()` for its calls that any thread may make.
+class Turns {
+ public:
+  /// Called during a wait each time another `interval` has passed, with the members that are
+  /// waited for.
+  using Notice = std::function<void(const std::vector<int>& missing, std::chrono::seconds waited)>;
+
+  Turns(std::unique_ptr<Rounds> rounds, std::chrono::seconds interval, Notice notice);
+
+  int rank() const { return rounds_->rank(); }
+  int size() const { return rounds_->size(); }
+  Rounds& rounds() { return *rounds_; }
+
+  /// What the turns up to the next `begin` belong to.
+  void begin(std::uint64_t digest, base::Deadline deadline) {
+    digest_ = digest;
+    deadline_ = deadline;
+  }
+
+  /// Comes to the next turn and waits until all have. Throws Disagreement on every member when not
+  /// all came with one digest; TimeoutError naming the missing, after which the turn can still
+  /// complete: the next one begins by waiting for it; PeerLost when a missing member has left or
+  /// `abort` was called.
+  void take(Place place = 0);
+
+  /// Where a member's data lie, as it told in the turn just taken.
+  Place place_of(int rank) const { return rounds_->post_of(rank).place; }
+
+  /// What each member has told as its digest in the turn just taken.
+  bool agrees(int rank) const { return rounds_->post_of(rank).digest == digest_; }
+
+ private:
+  void wait();
+
+  std::unique_ptr<Rounds> rounds_;
+  std::chrono::seconds interval_;
+  Notice notice_;
+  std::uint64_t digest_ = 0;
+  base::Deadline deadline_ = base::Deadline::in({});
+  bool unfinished_ = false;  ///< the last wait was given up
+};
+
+}  // namespace lockstep::host
