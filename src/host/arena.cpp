@@ -25,16 +25,21 @@ Arena::Arena(std::shared_ptr<Segment> segment, int member) : segment_(std::move(
   free_[begin] = segment_->arena_end(member) - begin;
 }
 
-Place Arena::allocate(std::size_t bytes) {
+Place Arena::allocate(std::size_t bytes) { return take(bytes, true); }
+
+Place Arena::reserve(std::size_t bytes) { return take(bytes, false); }
+
+Place Arena::take(std::size_t bytes, bool commit) {
   // Whole pages for what is large: it can then be returned, and no two tensors share one.
   const std::size_t unit = bytes >= kPage ? kPage : kAlignment;
   const std::size_t size = round_up(std::max<std::size_t>(bytes, 1), unit);
   const std::lock_guard lock(mutex_);
+  sweep_locked();
   for (auto hole = free_.begin(); hole != free_.end(); ++hole) {
     const Place begin = hole->first, end = begin + hole->second;
     const Place place = round_up(begin, unit);
     if (place + size > end) continue;
-    segment_->commit(place, size);
+    if (commit) segment_->commit(place, size);
     free_.erase(hole);
     if (place > begin) free_[begin] = place - begin;
     if (end > place + size) free_[place + size] = end - place - size;
@@ -48,6 +53,24 @@ Place Arena::allocate(std::size_t bytes) {
 
 void Arena::free(Place place) noexcept {
   const std::lock_guard lock(mutex_);
+  free_locked(place);
+}
+
+void Arena::free_after(Place place, const std::atomic<std::uint32_t>& releases,
+                       std::uint32_t count) {
+  const std::lock_guard lock(mutex_);
+  retired_.push_back({place, &releases, count});
+}
+
+void Arena::sweep_locked() noexcept {
+  std::erase_if(retired_, [this](const Retired& retired) {
+    if (retired.releases->load(std::memory_order_acquire) < retired.count) return false;
+    free_locked(retired.place);
+    return true;
+  });
+}
+
+void Arena::free_locked(Place place) noexcept {
   const auto used = used_.find(place);
   if (used == used_.end()) return;
   std::size_t size = used->second;
@@ -68,8 +91,9 @@ void Arena::free(Place place) noexcept {
   free_[place] = size;
 }
 
-std::size_t Arena::in_use() const {
+std::size_t Arena::in_use() {
   const std::lock_guard lock(mutex_);
+  sweep_locked();
   std::size_t total = 0;
   for (const auto& [place, size] : used_) total += size;
   return total;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstring>
 #include <sstream>
 
@@ -51,26 +52,38 @@ struct Recorder::Ring {
   Entry entries[kCalls];
 };
 
+std::uint64_t CallRecord::digest() const {
+  static_assert(offsetof(CallRecord, begin_ns) % sizeof(std::uint64_t) == 0);
+  const auto* const bytes = reinterpret_cast<const char*>(this);
+  std::uint64_t digest = 0x9e3779b97f4a7c15;
+  for (std::size_t at = 0; at < offsetof(CallRecord, begin_ns); at += sizeof(std::uint64_t)) {
+    std::uint64_t word;
+    std::memcpy(&word, bytes + at, sizeof(word));
+    // Multiplied in 128 bits and folded: each bit of the word reaches each of the digest.
+    const auto product = static_cast<unsigned __int128>(digest ^ word) * 0xd1342543de82ef95;
+    digest = static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64) ^ at;
+  }
+  return digest | 1;
+}
+
 std::string CallRecord::text() const {
   std::ostringstream text;
   text << op << '(';
   const char* separator = "";
-  if (reduce_op[0] != '\0') {
-    text << reduce_op;
+  const auto next = [&]() -> std::ostream& {
+    text << separator;
     separator = ", ";
-  }
+    return text;
+  };
+  if (reduce_op[0] != '\0') next() << reduce_op;
   if (dtype[0] != '\0') {
-    text << separator << dtype << '[';
-    const int shown = std::min<int>(dim_count, std::size(dims));
-    for (int dim = 0; dim < shown; ++dim) text << (dim == 0 ? "" : ", ") << dims[dim];
-    text << (shown < dim_count ? ", ...]" : "]");
-    separator = ", ";
+    next() << dtype << '[';
+    for (int dim = 0; dim < std::min<int>(dim_count, std::size(dims)); ++dim)
+      text << (dim == 0 ? "" : ", ") << dims[dim];
+    text << ']';
   }
-  if (root >= 0) {
-    text << separator << "rank " << root;
-    separator = ", ";
-  }
-  if (tag[0] != '\0') text << separator << '"' << tag << '"';
+  if (root >= 0) next() << "rank " << root;
+  if (tag[0] != '\0') next() << '"' << tag << '"';
   text << ") at " << file << ':' << line;
   return std::move(text).str();
 }

@@ -14,22 +14,29 @@ namespace lockstep::host {
 struct CallRecord {
   enum class State : std::uint8_t { kWaiting, kDone, kFailed };
 
-  std::uint64_t sequence = 0;  ///< within its group
-  std::int64_t begin_ns = 0;   ///< of the real-time clock
-  std::int64_t end_ns = 0;     ///< 0: not yet
-  std::int64_t dims[5] = {};   ///< of the tensor; what does not fit is left out
-  std::int32_t root = -1;      ///< root or peer; -1: none
-  std::uint32_t line = 0;
-  std::uint8_t dim_count = 0;
-  State state = State::kWaiting;
-  char op[18] = {};
+  // What must be equal on all ranks: the digest is of these.
+  std::uint64_t sequence = 0;   ///< within its group
+  std::int64_t dims[5] = {};    ///< of the tensor; the last is the product of all that remain
+  std::int32_t dim_count = -1;  ///< -1: a call without a tensor, or with one of any shape
+  std::int32_t root = -1;       ///< root or peer; -1: none
+  char op[16] = {};
   char reduce_op[8] = {};
   char dtype[16] = {};
-  char group[24] = {};
   char tag[40] = {};
-  char file[48] = {};  ///< the end of the path
 
-  /// "all_reduce(sum, float32[256, 10], \"bucket 0\") at train.cpp:30".
+  // What may differ.
+  std::int64_t begin_ns = 0;  ///< of the real-time clock
+  std::int64_t end_ns = 0;    ///< 0: not yet
+  char group[24] = {};
+  char file[48] = {};  ///< the end of the path
+  std::uint32_t line = 0;
+  State state = State::kWaiting;
+  char padding[3] = {};
+
+  /// Equal calls have equal digests; unequal ones do not, but by a chance of 2^-64. Never 0.
+  std::uint64_t digest() const;
+
+  /// "all_reduce(sum, float32[256, 10], "bucket 0") at train.cpp:30".
   std::string text() const;
 };
 

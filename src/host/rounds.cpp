@@ -28,14 +28,14 @@ std::size_t Rounds::bytes_needed(int size) {
   return static_cast<std::size_t>(size) * sizeof(Seat);
 }
 
-Rounds::Rounds(std::shared_ptr<std::byte> memory, int rank, int size, bool crowded)
-    : memory_(std::move(memory)),
+Rounds::Rounds(std::byte* seats, int rank, int size, bool crowded)
+    : seats_(seats),
       rank_(rank),
       size_(size),
       crowded_(crowded),
       gone_(static_cast<std::size_t>(size)) {}
 
-Rounds::Seat& Rounds::seat(int rank) const { return reinterpret_cast<Seat*>(memory_.get())[rank]; }
+Rounds::Seat& Rounds::seat(int rank) const { return reinterpret_cast<Seat*>(seats_)[rank]; }
 
 void Rounds::arrive(const Post& post) noexcept {
   ++round_;

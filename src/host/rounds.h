@@ -3,7 +3,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include "host/segment.h"
@@ -34,10 +33,10 @@ class Rounds {
  public:
   static std::size_t bytes_needed(int size);
 
-  /// `memory` is shared by the members, of `bytes_needed(size)`, aligned to 128, and all zeros
-  /// before the first of them is made. `crowded`: there are fewer cores than members, so that
-  /// polling would keep the one waited for from running.
-  Rounds(std::shared_ptr<std::byte> memory, int rank, int size, bool crowded);
+  /// `seats` are shared by the members, of `bytes_needed(size)`, aligned to 128, and all zeros
+  /// before the first of them comes; they outlive this. `crowded`: there are fewer cores than
+  /// members, so that polling would keep the one waited for from running.
+  Rounds(std::byte* seats, int rank, int size, bool crowded);
 
   int rank() const { return rank_; }
   int size() const { return size_; }
@@ -71,7 +70,7 @@ class Rounds {
   Seat& seat(int rank) const;
   Arrival look() noexcept;
 
-  const std::shared_ptr<std::byte> memory_;
+  std::byte* const seats_;
   const int rank_;
   const int size_;
   const bool crowded_;

@@ -17,12 +17,16 @@ std::string list(const std::vector<int>& ranks) {
 
 Disagreement::Disagreement() : InternalError("the ranks are in different calls") {}
 
-Turns::Turns(std::unique_ptr<Rounds> rounds, std::chrono::seconds interval, Notice notice)
-    : rounds_(std::move(rounds)), interval_(interval), notice_(std::move(notice)) {}
+Turns::Turns(std::unique_ptr<Table> table, int rank, bool crowded, std::chrono::seconds interval,
+             Notice notice)
+    : table_(std::move(table)),
+      rounds_(table_->seats(), rank, table_->size(), crowded),
+      interval_(interval),
+      notice_(std::move(notice)) {}
 
 void Turns::take(Place place) {
   if (unfinished_) wait();
-  rounds_->arrive({digest_, place});
+  rounds_.arrive({digest_, place});
   wait();
   for (int rank = 0; rank < size(); ++rank)
     if (!agrees(rank)) throw Disagreement();
@@ -33,16 +37,16 @@ void Turns::wait() {
   for (std::chrono::seconds waited = interval_;; waited += interval_) {
     // The clock is read only by waits that last.
     const bool notices = interval_.count() > 0 && notice_ != nullptr;
-    Arrival arrival = rounds_->poll();
+    Arrival arrival = rounds_.poll();
     if (arrival == Arrival::kLate)
       arrival =
-          rounds_->wait(notices ? std::min(end, base::Deadline::Clock::now() + interval_) : end);
+          rounds_.wait(notices ? std::min(end, base::Deadline::Clock::now() + interval_) : end);
     if (arrival == Arrival::kAll) {
       unfinished_ = false;
       return;
     }
     unfinished_ = true;
-    const std::vector<int> missing = rounds_->missing();
+    const std::vector<int> missing = rounds_.missing();
     if (arrival == Arrival::kGone || arrival == Arrival::kAborted)
       throw PeerLost("connection closed: a member is gone");
     if (base::Deadline::Clock::now() >= end)

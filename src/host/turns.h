@@ -6,6 +6,7 @@
 
 #include "base/deadline.h"
 #include "host/rounds.h"
+#include "host/table.h"
 #include "lockstep/error.h"
 
 namespace lockstep::host {
@@ -25,11 +26,14 @@ class Turns {
   /// waited for.
   using Notice = std::function<void(const std::vector<int>& missing, std::chrono::seconds waited)>;
 
-  Turns(std::unique_ptr<Rounds> rounds, std::chrono::seconds interval, Notice notice);
+  /// `interval` 0: no notices.
+  Turns(std::unique_ptr<Table> table, int rank, bool crowded, std::chrono::seconds interval,
+        Notice notice);
 
-  int rank() const { return rounds_->rank(); }
-  int size() const { return rounds_->size(); }
-  Rounds& rounds() { return *rounds_; }
+  int rank() const { return rounds_.rank(); }
+  int size() const { return rounds_.size(); }
+  Rounds& rounds() { return rounds_; }
+  Table& table() { return *table_; }
 
   /// What the turns up to the next `begin` belong to.
   void begin(std::uint64_t digest, base::Deadline deadline) {
@@ -44,15 +48,16 @@ class Turns {
   void take(Place place = 0);
 
   /// Where a member's data lie, as it told in the turn just taken.
-  Place place_of(int rank) const { return rounds_->post_of(rank).place; }
+  Place place_of(int rank) const { return rounds_.post_of(rank).place; }
 
   /// What each member has told as its digest in the turn just taken.
-  bool agrees(int rank) const { return rounds_->post_of(rank).digest == digest_; }
+  bool agrees(int rank) const { return rounds_.post_of(rank).digest == digest_; }
 
  private:
   void wait();
 
-  std::unique_ptr<Rounds> rounds_;
+  std::unique_ptr<Table> table_;
+  Rounds rounds_;
   std::chrono::seconds interval_;
   Notice notice_;
   std::uint64_t digest_ = 0;

@@ -41,7 +41,7 @@ INSTANTIATE_TEST_SUITE_P(Worlds, ShmCollectivesTest, testing::Values(2, 3, 4, 7)
 
 TEST_P(ShmCollectivesTest, AllReduceAndReduce) {
   on_members(GetParam(), [](Member& member) {
-    Collectives collectives(member.turns, member.arena);
+    Collectives collectives(member.turns);
     std::uint64_t digest = 0;
     for (const std::size_t count : kCounts) {
       // In place on all, staged on all, and some of each.
@@ -71,7 +71,7 @@ TEST_P(ShmCollectivesTest, AllReduceAndReduce) {
 
 TEST_P(ShmCollectivesTest, BroadcastAndGathers) {
   on_members(GetParam(), [](Member& member) {
-    Collectives collectives(member.turns, member.arena);
+    Collectives collectives(member.turns);
     const auto size = static_cast<std::size_t>(member.size);
     const int root = 1;
     std::uint64_t digest = 0;
@@ -107,7 +107,7 @@ TEST_P(ShmCollectivesTest, BroadcastAndGathers) {
 
 TEST_P(ShmCollectivesTest, ScattersAndExchanges) {
   on_members(GetParam(), [](Member& member) {
-    Collectives collectives(member.turns, member.arena);
+    Collectives collectives(member.turns);
     const auto size = static_cast<std::size_t>(member.size);
     const auto self = static_cast<std::size_t>(member.rank);
     const float ranks = static_cast<float>(member.size * (member.size - 1) / 2);
@@ -152,7 +152,7 @@ TEST_P(ShmCollectivesTest, ScattersAndExchanges) {
 TEST(ShmCollectivesErrorTest, UnlikeExchangesAreAMismatchOnEveryRank) {
   std::atomic<int> refused = 0;
   on_members(3, [&](Member& member) {
-    Collectives collectives(member.turns, member.arena);
+    Collectives collectives(member.turns);
     std::vector<std::size_t> bytes(3, 4), wrong = bytes;
     if (member.rank == 2) wrong[1] = 8;
     std::byte from[16] = {}, to[16] = {};
@@ -172,7 +172,7 @@ TEST(ShmCollectivesErrorTest, UnlikeExchangesAreAMismatchOnEveryRank) {
 TEST(ShmCollectivesErrorTest, UnlikeCallsMoveNothingAndTheNextCallWorks) {
   std::atomic<int> refused = 0;
   on_members(2, [&](Member& member) {
-    Collectives collectives(member.turns, member.arena);
+    Collectives collectives(member.turns);
     std::vector<float> data(200'000, 1.0f);
     member.turns->begin(member.rank == 0 ? 11 : 12, soon());
     try {

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "base/file.h"
+#include "host/table.h"
 #include "lockstep/error.h"
 
 namespace lockstep::host {
@@ -67,6 +68,20 @@ TEST(ArenaTest, WhatDoesNotFitIsAnErrorThatNamesTheBytes) {
   } catch (const InternalError& error) {
     EXPECT_THAT(error.what(), HasSubstr("1125899906842624 bytes"));
   }
+}
+
+TEST(TableTest, IsGivenBackWhenTheLastMemberLetsGo) {
+  const auto segment = Segment::create(2, "test");
+  const auto arena = std::make_shared<Arena>(segment, 0);
+  const std::size_t before = arena->in_use();
+  const Place place = Table::create(arena, 2);
+  auto first = std::make_unique<Table>(segment, place, 0, 2);
+  auto second = std::make_unique<Table>(segment, place, 1, 2);
+  std::memset(second->stage(1), 1, Table::kStageBytes);
+  first.reset();
+  EXPECT_GT(arena->in_use(), before);
+  second.reset();
+  EXPECT_EQ(arena->in_use(), before);
 }
 
 TEST(SegmentTest, AnotherMappingSeesTheSameBytes) {

@@ -1,7 +1,6 @@
 #pragma once
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <functional>
 #include <memory>
 #include <thread>
@@ -25,21 +24,19 @@ struct Member {
 inline void on_members(int size, const std::function<void(Member&)>& body,
                        std::chrono::seconds interval = {}, Turns::Notice notice = {}) {
   const auto made = Segment::create(size, "test");
-  const auto table = std::make_shared<Arena>(made, 0);
-  const Place rounds = table->allocate(Rounds::bytes_needed(size));
-  std::memset(made->at(rounds), 0, Rounds::bytes_needed(size));
+  const auto first = std::make_shared<Arena>(made, 0);
+  const Place place = Table::create(first, size);
   std::vector<std::exception_ptr> errors(static_cast<std::size_t>(size));
   std::vector<std::thread> threads;
   for (int rank = 0; rank < size; ++rank) {
     threads.emplace_back([&, rank] {
       try {
         const auto segment = rank == 0 ? made : Segment::open(made->path(), size, "test");
-        const auto arena = rank == 0 ? table : std::make_shared<Arena>(segment, rank);
-        const std::shared_ptr<std::byte> memory(segment, segment->at(rounds));
+        const auto arena = rank == 0 ? first : std::make_shared<Arena>(segment, rank);
         const bool crowded = static_cast<int>(std::thread::hardware_concurrency()) < size;
         Member member{rank, size, arena,
-                      std::make_shared<Turns>(std::make_unique<Rounds>(memory, rank, size, crowded),
-                                              interval, notice)};
+                      std::make_shared<Turns>(std::make_unique<Table>(segment, place, rank, size),
+                                              rank, crowded, interval, notice)};
         body(member);
       } catch (...) {
         errors[static_cast<std::size_t>(rank)] = std::current_exception();

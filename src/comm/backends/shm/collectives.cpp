@@ -10,7 +10,7 @@ namespace lockstep::comm::shm {
 namespace {
 
 constexpr std::size_t kLine = 64;
-constexpr std::size_t kStageBytes = std::size_t{256} << 10;  // two of them stay in a core's cache
+constexpr std::size_t kStageBytes = host::Table::kStageBytes;
 /// Up to this many bytes of all ranks together, each rank computes the whole result: one turn.
 constexpr std::size_t kSmallBytes = std::size_t{16} << 10;
 
@@ -64,24 +64,20 @@ std::size_t size_of(Dtype dtype) {
   return 0;
 }
 
-Collectives::Collectives(std::shared_ptr<host::Turns> turns, std::shared_ptr<host::Arena> arena)
+Collectives::Collectives(std::shared_ptr<host::Turns> turns)
     : turns_(std::move(turns)),
-      arena_(std::move(arena)),
-      segment_(*arena_->segment()),
+      segment_(turns_->table().segment()),
       rank_(turns_->rank()),
       size_(turns_->size()),
       inputs_(at(size_)),
       outputs_(at(size_)) {}
 
 Collectives::Bytes Collectives::next_stage() {
-  if (!stages_) stages_ = host::allocate_shared(arena_, 2 * kStageBytes);
   stage_ ^= 1;
-  return stages_.get() + at(stage_) * kStageBytes;
+  return turns_->table().stage(stage_);
 }
 
-void Collectives::show_stage() {
-  turns_->take(segment_.place_of(stages_.get() + at(stage_) * kStageBytes));
-}
+void Collectives::show_stage() { turns_->take(segment_.place_of(turns_->table().stage(stage_))); }
 
 Collectives::Bytes Collectives::shown(int rank) const {
   return segment_.at(turns_->place_of(rank));
@@ -166,7 +162,7 @@ void Collectives::reduce_staged(int receiver, Bytes data, std::size_t count, std
       for (int rank = 0; rank < size_; ++rank)
         inputs_[at(rank)] = rank == rank_ ? own : shown(rank) + at(rank_) * part_bytes;
       // Into the other stage, shown next: all have come to this turn, so nobody reads it any more.
-      outputs_[0] = stages_.get() + at(stage_ ^ 1) * kStageBytes + result_at;
+      outputs_[0] = turns_->table().stage(stage_ ^ 1) + result_at;
       outputs_[1] = own;
       kernel(inputs_.data(), size_, outputs_.data(), receives ? 2 : 1, parts.length(rank_));
     }

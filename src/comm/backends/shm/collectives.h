@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "comm/backends/shm/kernels.h"
-#include "host/arena.h"
 #include "host/turns.h"
 
 namespace lockstep::comm::shm {
@@ -19,7 +18,7 @@ namespace lockstep::comm::shm {
 /// Steps and bytes of each: docs/collectives.md.
 class Collectives {
  public:
-  Collectives(std::shared_ptr<host::Turns> turns, std::shared_ptr<host::Arena> arena);
+  explicit Collectives(std::shared_ptr<host::Turns> turns);
 
   host::Turns& turns() { return *turns_; }
 
@@ -71,12 +70,10 @@ class Collectives {
   bool all_in_place(const void* data, std::size_t bytes);
 
   const std::shared_ptr<host::Turns> turns_;
-  const std::shared_ptr<host::Arena> arena_;
   const host::Segment& segment_;
   const int rank_;
   const int size_;
-  std::shared_ptr<std::byte> stages_;  ///< two, made when first needed
-  int stage_ = 0;
+  int stage_ = 0;                    ///< which of the two was taken last
   std::vector<const void*> inputs_;  ///< of a kernel; here to be allocated once
   std::vector<void*> outputs_;
 };
