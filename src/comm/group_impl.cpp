@@ -26,6 +26,7 @@ Group::Impl::Impl(std::shared_ptr<comm::World> the_world, std::string the_name,
   context.store = c10::make_intrusive<c10d::PrefixStore>("backend", store);
   context.rank = rank;
   context.size = size;
+  context.local_rank = world->identity.place.local_rank;
   context.one_host = world->one_host(world_ranks);
   context.address = context.one_host ? "" : world->hosts.address;
   context.timeout = timeout;

@@ -2,6 +2,7 @@
 
 #include "base/concat.h"
 #include "comm/backends/gloo/gloo.h"
+#include "comm/backends/nccl/nccl.h"
 #include "comm/backends/solo/solo.h"
 #include "lockstep/error.h"
 
@@ -11,6 +12,7 @@ const std::vector<BackendEntry>& backends() {
   static const std::vector<BackendEntry> entries = {
       {"solo", solo::why_not, solo::create},
       {"gloo", gloo::why_not, gloo::create},
+      {"nccl", nccl::why_not, nccl::create},
   };
   return entries;
 }

@@ -12,6 +12,7 @@ struct BackendContext {
   c10::intrusive_ptr<c10d::Store> store;  ///< keys of this group alone
   int rank = 0;
   int size = 1;
+  int local_rank = 0;    ///< among the ranks of its host, whatever the group
   bool one_host = true;  ///< all members run on this host
   std::string address;   ///< of this host, as the other members reach it; empty: loopback will do
   std::chrono::milliseconds timeout{};
