@@ -1,12 +1,15 @@
 #pragma once
 // What the job needs around its training loop: the command line, the progress bar and the JSON
 // report.
+#include <lockstep/error.h>
 #include <sys/resource.h>
+#include <torch/cuda.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -41,7 +44,7 @@ inline Arguments parse(int argc, char** argv) {
   app.add_option("--seed", a.seed, "of the weights and of the data's order");
   app.add_option("--data", a.data, "folder with the MNIST files, gzip or raw")
       ->capture_default_str();
-  app.add_option("--backend", a.backend, "auto, gloo")->capture_default_str();
+  app.add_option("--backend", a.backend, "auto, gloo; for cuda: nccl")->capture_default_str();
   app.add_option("--init-method,--init_method", a.init_method,
                  "env://, tcp://host:port, file:///path")
       ->capture_default_str();
@@ -63,7 +66,35 @@ inline Arguments parse(int argc, char** argv) {
   if (a.batch == 0) a.batch = adam ? 64 : 32;
   // Started by hand, one process a rank of this host.
   if (a.world_size && !a.rank && std::getenv("RANK") == nullptr) a.rank = a.local_rank;
+  if (a.device == "cuda" && a.backend == "auto") a.backend = "nccl";
   return a;
+}
+
+/// The CPU, or the GPU of this rank among those that CUDA_VISIBLE_DEVICES leaves it.
+inline torch::Device device_of(const Arguments& a, int local_rank) {
+  if (a.device == "cpu") return torch::kCPU;
+  const auto visible = static_cast<int>(torch::cuda::device_count());
+  if (visible == 0)
+    throw lockstep::UsageError(
+        "--device cuda, but no GPU is visible to this program",
+        "build with LOCKSTEP_CUDA=1 ./dev build, look at nvidia-smi and CUDA_VISIBLE_DEVICES, or "
+        "give --device cpu");
+  return {torch::kCUDA, static_cast<torch::DeviceIndex>(local_rank % visible)};
+}
+
+/// Told before the training, not after it. An empty path is not written.
+inline void require_writable(const char* flag, const std::filesystem::path& file) {
+  if (file.empty()) return;
+  const std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : ".";
+  const std::string place = std::string(flag) + " " + file.string() + ": ";
+  if (!std::filesystem::is_directory(folder))
+    throw lockstep::UsageError(place + "there is no folder " + folder.string(),
+                               "mkdir -p " + folder.string() + ", or give another path");
+  if (std::filesystem::is_directory(file))
+    throw lockstep::UsageError(place + "it is a folder", "give the name of a file in it");
+  if (access(folder.c_str(), W_OK | X_OK) != 0)
+    throw lockstep::UsageError(place + "the folder " + folder.string() + " cannot be written",
+                               "give a path in a folder of yours");
 }
 
 /// Counts and shows what the training does.

@@ -30,14 +30,16 @@ TORCH_MODULE(Net);
 
 void train(const Arguments& a) {
   Report report;
+  const torch::Device device = device_of(a, lockstep::place().local_rank);
   lockstep::Group world = lockstep::init_process_group({.backend = a.backend,
                                                         .init_method = a.init_method,
                                                         .world_size = a.world_size,
                                                         .rank = a.rank});
   const bool chief = world.rank() == 0;
-  const int local_rank = lockstep::place().local_rank;
-  const torch::Device device =
-      a.device == "cuda" ? torch::Device(torch::kCUDA, local_rank) : torch::kCPU;
+  if (chief) {
+    require_writable("--save", a.save);
+    require_writable("--report", a.report);
+  }
 
   // Each rank reads its share of the images, in an order that changes every epoch.
   lockstep::Transforms to_input{lockstep::ToTensor()};
@@ -81,9 +83,9 @@ void train(const Arguments& a) {
                                                    .rank = world.rank(),
                                                    .shuffle = false,
                                                    .remainder = lockstep::Remainder::kUneven});
-  torch::Tensor right = torch::zeros({1}, torch::kLong);
+  torch::Tensor right = torch::zeros({1}, torch::TensorOptions(device).dtype(torch::kLong));
   for (const lockstep::Batch& batch : lockstep::DataLoader(test, share, {.batch_size = 1000}))
-    right += net(batch.data.to(device)).argmax(1).cpu().eq(batch.target).sum();
+    right += net(batch.data.to(device)).argmax(1).eq(batch.target.to(device)).sum();
   world.all_reduce(right);
   const double accuracy = right.item<double>() / static_cast<double>(test.size());
 

@@ -16,6 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 class ExampleTest : public testing::Test {
  protected:
@@ -96,6 +97,27 @@ TEST_F(ExampleTest, AnUnknownBackend) {
   expect_refused(run({"--data", mnist(), "--backend", "smoke", "--init-method", "unix:/tmp/none",
                       "--rank", "0", "--world-size", "2"}),
                  AllOf(HasSubstr("'smoke'"), HasSubstr("gloo")));
+}
+
+TEST_F(ExampleTest, AGpuThatIsNotThere) {
+  // -1 hides those that are.
+  expect_refused(run({"--data", mnist(), "--device", "cuda"}, {{"CUDA_VISIBLE_DEVICES", "-1"}}),
+                 AllOf(HasSubstr("no GPU is visible"), HasSubstr("remedy:")));
+}
+
+TEST_F(ExampleTest, AFolderThatIsNotThereIsToldBeforeTheTraining) {
+  const fs::path missing = folder() / "none";
+  for (const char* flag : {"--save", "--report"}) {
+    const Finished end =
+        Launched(Program{{LOCKSTEP_EXAMPLE, "--data", mnist(), flag, (missing / "file").string()}})
+            .finish();
+    expect_refused(end, AllOf(HasSubstr(flag), HasSubstr("mkdir -p " + missing.string())));
+    EXPECT_THAT(end.out, Not(HasSubstr("epoch")));
+  }
+  const Finished end =
+      Launched(Program{{LOCKSTEP_EXAMPLE, "--data", mnist(), "--save", folder().string()}})
+          .finish();
+  expect_refused(end, HasSubstr("it is a folder"));
 }
 
 TEST_F(ExampleTest, AReadOnlyFolderKeepsTheOldFile) {
