@@ -3,26 +3,18 @@
 #include <torch/torch.h>
 
 #include "comm/ranks.h"
+#include "support/message_of.h"
 
 namespace lockstep {
 namespace {
 
+using test::message_of;
 using test::on_ranks;
 using testing::HasSubstr;
 
 /// Distinct by rank and index, and exact in every dtype that is reduced here.
 at::Tensor data_of(int rank, std::int64_t count, at::ScalarType dtype) {
   return ((at::arange(count) * 3 + rank * 7) % 11 + 1).to(dtype);
-}
-
-template <class Body>
-std::string message_of(Body body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
 }
 
 }  // namespace

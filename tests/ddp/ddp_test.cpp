@@ -5,10 +5,12 @@
 #include <torch/torch.h>
 
 #include "comm/ranks.h"
+#include "support/message_of.h"
 
 namespace lockstep {
 namespace {
 
+using test::message_of;
 using test::on_ranks;
 using testing::AllOf;
 using testing::HasSubstr;
@@ -47,15 +49,6 @@ std::vector<torch::Tensor> gradients(const torch::nn::Module& module) {
   for (const auto& parameter : module.parameters())
     all.push_back(parameter.grad().defined() ? parameter.grad().clone() : torch::Tensor());
   return all;
-}
-
-std::string message_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "rendezvous/client.h"
 #include "rendezvous/endpoint.h"
 #include "rendezvous/member.h"
+#include "support/message_of.h"
 
 namespace lockstep::rendezvous::test {
 
@@ -25,20 +26,7 @@ Member member(int rank, int world_size, const std::string& job = "job-1");
 /// A free port of 127.0.0.1.
 inline Endpoint loopback() { return Endpoint::tcp("127.0.0.1", 0); }
 
-/// What the `Error` that `action` throws says; the test fails when it throws none.
-template <class Error>
-std::string message_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  } catch (const std::exception& error) {
-    ADD_FAILURE() << "another error: " << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "no error";
-  return "";
-}
+using lockstep::test::message_of;
 
 template <class Action>
 std::chrono::milliseconds time_of(Action&& action) {
