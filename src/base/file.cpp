@@ -99,12 +99,14 @@ std::vector<std::byte> read_file(const fs::path& path, std::size_t limit) {
   }
 }
 
-TemporaryFolder::TemporaryFolder(const std::string& prefix) {
-  const auto base = Env::of_process().text("TMPDIR").value_or("/tmp");
-  std::string name = base + "/" + prefix + "-XXXXXX";
+fs::path make_unique_folder(const std::string& base, const std::string& prefix) {
+  std::string name = concat(base, "/", prefix, "-XXXXXX");
   if (::mkdtemp(name.data()) == nullptr) throw os_error(concat("cannot make a folder in ", base));
-  path_ = name;
+  return name;
 }
+
+TemporaryFolder::TemporaryFolder(const std::string& prefix)
+    : path_(make_unique_folder(Env::of_process().text("TMPDIR").value_or("/tmp"), prefix)) {}
 
 TemporaryFolder::~TemporaryFolder() {
   std::error_code ignored;

@@ -41,8 +41,10 @@ class AtomicFile {
 /// bytes.
 std::vector<std::byte> read_file(const std::filesystem::path& path, std::size_t limit = SIZE_MAX);
 
-/// A new private folder (mode 0700) under $TMPDIR or /tmp, removed with all in it by the
-/// destructor.
+/// Makes a folder of mode 0700, `base`/`prefix`-XXXXXX, that nobody else has made.
+std::filesystem::path make_unique_folder(const std::string& base, const std::string& prefix);
+
+/// A unique folder under $TMPDIR or /tmp, removed with all in it by the destructor.
 class TemporaryFolder {
  public:
   explicit TemporaryFolder(const std::string& prefix = "lockstep");

@@ -5,11 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cstdlib>
-
-#include "base/concat.h"
 #include "base/env.h"
-#include "base/os_error.h"
+#include "base/file.h"
 
 namespace lockstep::base {
 namespace fs = std::filesystem;
@@ -52,9 +49,7 @@ PrivateFolder::PrivateFolder(const std::string& prefix) {
   if (base.size() > kLongestBase) base = "/tmp";
   sweep(base, prefix + "-");
   do {
-    std::string name = concat(base, "/", prefix, "-XXXXXX");
-    if (::mkdtemp(name.data()) == nullptr) throw os_error(concat("cannot make a folder in ", base));
-    path_ = name;
+    path_ = make_unique_folder(base, prefix);
     lock_ = open_folder(path_);
   } while (!lock_ || ::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0 ||
            !still_there(path_, lock_.get()));
