@@ -19,6 +19,7 @@
 #include <optional>
 #include <source_location>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lockstep/error.h"
@@ -40,6 +41,8 @@ struct CallOptions {
   bool async_op = false;
   /// Overrides the group's limit for this call.
   std::optional<std::chrono::milliseconds> timeout = std::nullopt;
+  /// What the call is for, such as "bucket 3": compared across the ranks, and told by errors.
+  std::string_view tag = {};
 };
 
 /// A collective under way (or done, for calls without async_op). Copies refer to the same one.
@@ -69,6 +72,11 @@ class Group {
   std::chrono::milliseconds timeout() const;
   /// The ranks of this group's members in the world, by rank in this group.
   const std::vector<int>& world_ranks() const;
+
+  /// Local. A tensor in memory from which this group's collectives need not copy: shared with the
+  /// other ranks of the host where the backend can read it there ("shm"), else ordinary. Its
+  /// content is undefined. InternalError where the shared memory has no room, naming the bytes.
+  at::Tensor empty(at::IntArrayRef sizes, at::TensorOptions options = {}) const;
 
   using Where = std::source_location;
 

@@ -22,6 +22,20 @@ std::string namespace_of_this_process(const char* link) {
   return size > 0 ? std::string(text, static_cast<std::size_t>(size)) : "";
 }
 
+/// Of /proc/PID/stat: "pid (name) state ppid ...". The name may hold anything, blanks and brackets
+/// too, so they are counted from behind it. Empty when there is no such process.
+std::vector<std::string> fields_behind_name(int pid) {
+  std::ifstream file(concat("/proc/", pid, "/stat"));
+  std::string line;
+  std::vector<std::string> found;
+  if (!std::getline(file, line)) return found;
+  const auto name_end = line.rfind(')');
+  if (name_end == std::string::npos) return found;
+  std::istringstream fields(line.substr(name_end + 1));
+  for (std::string field; fields >> field;) found.push_back(field);
+  return found;
+}
+
 }  // namespace
 
 std::string host_name() {
@@ -43,23 +57,29 @@ std::string network_namespace() { return namespace_of_this_process("/proc/self/n
 
 int this_pid() { return ::getpid(); }
 
-std::optional<std::uint64_t> process_start_time(int pid) {
-  std::ifstream file(concat("/proc/", pid, "/stat"));
-  std::string line;
-  if (!std::getline(file, line)) return std::nullopt;
-  // "pid (name) state ppid ...": the name may hold anything, blanks and brackets too, so start
-  // behind it.
-  const auto name_end = line.rfind(')');
-  if (name_end == std::string::npos) return std::nullopt;
-  std::istringstream fields(line.substr(name_end + 1));
-  std::string field;
-  constexpr int kState = 3;
-  constexpr int kStartTime = 22;
-  for (int number = kState; number <= kStartTime && fields >> field; ++number) {
-    if (number == kState && (field == "Z" || field == "X")) return std::nullopt;
-    if (number == kStartTime) return std::stoull(field);
+std::string process_state(int pid) {
+  const auto fields = fields_behind_name(pid);
+  switch (fields.empty() ? 'X' : fields.front().front()) {
+    case 'R':
+      return "running";
+    case 'S':
+    case 'I':
+      return "asleep";
+    case 'D':
+      return "in the kernel (D)";
+    case 'T':
+    case 't':
+      return "stopped (T)";
+    default:
+      return "dead";
   }
-  return std::nullopt;
+}
+
+std::optional<std::uint64_t> process_start_time(int pid) {
+  const auto fields = fields_behind_name(pid);
+  constexpr std::size_t kStartTime = 22 - 3;  // the first behind the name is field 3, the state
+  if (fields.size() <= kStartTime || fields[0] == "Z" || fields[0] == "X") return std::nullopt;
+  return std::stoull(fields[kStartTime]);
 }
 
 bool process_alive(int pid, std::uint64_t start_time) {

@@ -26,6 +26,10 @@ int this_pid();
 /// reused.
 std::optional<std::uint64_t> process_start_time(int pid);
 
+/// What a process of this host is doing, in a word or two: "running", "asleep", "in the kernel (D)",
+/// "stopped (T)", "dead".
+std::string process_state(int pid);
+
 bool process_alive(int pid, std::uint64_t start_time);
 
 struct InterfaceAddress {

@@ -15,7 +15,9 @@ using Impl = Group::Impl;
 /// A tensor as backends take it: contiguous, real, outside autograd. When it had to be copied,
 /// `give_back` writes the result into the caller's tensor.
 struct Flat {
-  explicit Flat(const at::Tensor& tensor) : original(tensor.detach()) {
+  explicit Flat(const at::Tensor& tensor) : original(tensor), data(tensor) {
+    if (tensor.is_contiguous() && !tensor.is_complex() && !tensor.requires_grad()) return;
+    original = tensor.detach();
     const at::Tensor real = original.is_complex() ? at::view_as_real(original) : original;
     data = real.contiguous();
     copied = !data.is_same(real);
@@ -93,11 +95,34 @@ void require_reducible(const at::Tensor& tensor, ReduceOp op, const Impl& impl, 
           "convert to a number first");
 }
 
-/// What the backend computes: averages are sums, divided afterwards.
-c10d::ReduceOp transfer_op(ReduceOp op) {
+const char* name_of(ReduceOp op) {
   switch (op) {
     case ReduceOp::kSum:
+      return "sum";
     case ReduceOp::kAvg:
+      return "avg";
+    case ReduceOp::kProduct:
+      return "product";
+    case ReduceOp::kMin:
+      return "min";
+    case ReduceOp::kMax:
+      return "max";
+    case ReduceOp::kBitAnd:
+      return "bitand";
+    case ReduceOp::kBitOr:
+      return "bitor";
+    case ReduceOp::kBitXor:
+      return "bitxor";
+  }
+  throw InternalError("unknown ReduceOp");
+}
+
+/// What the backend computes. One that cannot average sums, and `finish_average` divides.
+c10d::ReduceOp transfer_op(ReduceOp op, const Impl& impl) {
+  switch (op) {
+    case ReduceOp::kAvg:
+      return impl.entry->averages ? c10d::ReduceOp::AVG : c10d::ReduceOp::SUM;
+    case ReduceOp::kSum:
       return c10d::ReduceOp::SUM;
     case ReduceOp::kProduct:
       return c10d::ReduceOp::PRODUCT;
@@ -115,27 +140,80 @@ c10d::ReduceOp transfer_op(ReduceOp op) {
   throw InternalError("unknown ReduceOp");
 }
 
-void finish_average(const at::Tensor& sum, ReduceOp op, int size) {
-  if (op != ReduceOp::kAvg || size == 1) return;
+void finish_average(const at::Tensor& sum, ReduceOp op, const Impl& impl) {
+  if (op != ReduceOp::kAvg || impl.size == 1 || impl.entry->averages) return;
   if (at::isIntegralType(sum.scalar_type(), /*includeBool=*/false)) {
-    sum.div_(size, "trunc");
+    sum.div_(impl.size, "trunc");
   } else {
-    sum.div_(size);
+    sum.div_(impl.size);
   }
 }
 
-/// Starts one collective: `start(call)` gives the backend's work, `finish` completes the result in
-/// the first wait.
-template <class Start>
-Work run(const std::shared_ptr<Impl>& impl, const char* op, const CallOptions& options,
-         std::source_location where, Start start, std::function<void()> finish = {}) {
-  const Impl::Call call = impl->begin(op, options, where);
-  auto state = std::make_shared<Work::State>(Work::State{{}, impl, call, std::move(finish)});
+using Pending = c10::intrusive_ptr<c10d::Work>;
+/// Makes the backend's call, with the time that is left for it.
+using Start = std::function<Pending(Impl&, std::chrono::milliseconds)>;
+using Finish = std::function<void(const Impl&)>;
+
+std::chrono::milliseconds time_left(const Impl::Call& call) {
+  // To c10d a limit of 0 means none.
+  return std::max(call.deadline.remaining(), std::chrono::milliseconds(1));
+}
+
+/// The whole of a collective on a backend whose calls block.
+void perform(Impl& impl, const Impl::Call& call, const Start& start, const Finish& finish) {
   try {
-    state->pending = start(call);
+    impl.agree(call);
+    const Pending pending = start(impl, time_left(call));
+    if (pending) pending->wait(time_left(call));
+    finish(impl);
+    impl.end(call, true);
+  } catch (...) {
+    impl.end(call, false);
+    throw;
+  }
+}
+
+/// One collective: `start` makes the backend's call, `finish` completes the result.
+Work run(const std::shared_ptr<Impl>& impl, const Impl::Topic& topic, const CallOptions& options,
+         std::source_location where, Start start, Finish finish) {
+  const Impl::Call call = impl->begin(topic, options, where);
+  auto state = std::make_shared<Work::State>(Work::State{impl, call});
+  try {
+    if (impl->entry->on_stream) {
+      impl->agree(call);
+      state->pending = start(*impl, time_left(call));
+      state->finish = [impl, finish = std::move(finish)] { finish(*impl); };
+    } else if (options.async_op && impl->size > 1) {
+      state->operation = std::make_shared<comm::Operation>();
+      state->operation->run = [impl, call, start = std::move(start), finish = std::move(finish)] {
+        perform(*impl, call, start, finish);
+      };
+      impl->progress.start(state->operation);
+    } else {
+      impl->progress.run([&] { perform(*impl, call, start, finish); });
+      state->done = true;
+    }
   } catch (...) {
     std::rethrow_exception(impl->translate(std::current_exception(), call));
   }
+  Work work(std::move(state));
+  if (!options.async_op) work.wait();
+  return work;
+}
+
+/// One side of a transfer between two ranks. It waits for nobody else, so it is under way at once.
+Work run_point_to_point(const std::shared_ptr<Impl>& impl, const Impl::Topic& topic,
+                        const CallOptions& options, std::source_location where, const Start& start,
+                        Finish finish) {
+  const Impl::Call call = impl->begin(topic, options, where);
+  auto state = std::make_shared<Work::State>(Work::State{impl, call});
+  try {
+    state->pending = start(*impl, time_left(call));
+  } catch (...) {
+    impl->end(call, false);
+    std::rethrow_exception(impl->translate(std::current_exception(), call));
+  }
+  state->finish = [impl, finish = std::move(finish)] { finish(*impl); };
   Work work(std::move(state));
   if (!options.async_op) work.wait();
   return work;
@@ -152,20 +230,30 @@ const std::vector<int>& Group::world_ranks() const { return impl_->world_ranks; 
 const c10::intrusive_ptr<c10d::Backend>& Group::c10d_backend() const { return impl_->backend; }
 const c10::intrusive_ptr<c10d::Store>& Group::c10d_store() const { return impl_->store; }
 
+at::Tensor Group::empty(at::IntArrayRef sizes, at::TensorOptions options) const {
+  const auto& arena = impl_->world->host_memory.arena;
+  if (!impl_->turns || !impl_->entry->checks_itself || !options.device().is_cpu())
+    return at::empty(sizes, options);
+  const std::size_t bytes = options.dtype().itemsize() * c10::multiply_integers(sizes);
+  const auto memory = host::allocate_shared(arena, bytes);
+  return at::from_blob(
+      memory.get(), sizes, [memory](void*) {}, options);
+}
+
 Work Group::all_reduce(at::Tensor tensor, ReduceOp op, CallOptions options, Where where) {
   require_reducible(tensor, op, *impl_, "all_reduce");
   const Flat flat(tensor);
   return run(
-      impl_, "all_reduce", options, where,
-      [&](const Impl::Call& call) {
+      impl_, {.op = "all_reduce", .tensor = &tensor, .reduce_op = name_of(op)}, options, where,
+      [flat, op](Impl& impl, auto limit) {
         c10d::AllreduceOptions settings;
-        settings.reduceOp = transfer_op(op);
-        settings.timeout = call.timeout;
+        settings.reduceOp = transfer_op(op, impl);
+        settings.timeout = limit;
         std::vector<at::Tensor> tensors{flat.data};
-        return impl_->backend->allreduce(tensors, settings);
+        return impl.backend->allreduce(tensors, settings);
       },
-      [flat, op, size = impl_->size] {
-        finish_average(flat.data, op, size);
+      [flat, op](const Impl& impl) {
+        finish_average(flat.data, op, impl);
         flat.give_back();
       });
 }
@@ -175,15 +263,15 @@ Work Group::broadcast(at::Tensor tensor, int root, CallOptions options, Where wh
   require_rank(root, *impl_, "broadcast", "root");
   const Flat flat(tensor);
   return run(
-      impl_, "broadcast", options, where,
-      [&](const Impl::Call& call) {
+      impl_, {.op = "broadcast", .tensor = &tensor, .root = root}, options, where,
+      [flat, root](Impl& impl, auto limit) {
         c10d::BroadcastOptions settings;
         settings.rootRank = root;
-        settings.timeout = call.timeout;
+        settings.timeout = limit;
         std::vector<at::Tensor> tensors{flat.data};
-        return impl_->backend->broadcast(tensors, settings);
+        return impl.backend->broadcast(tensors, settings);
       },
-      [flat] { flat.give_back(); });
+      [flat](const Impl&) { flat.give_back(); });
 }
 
 Work Group::reduce(at::Tensor tensor, int root, ReduceOp op, CallOptions options, Where where) {
@@ -194,18 +282,19 @@ Work Group::reduce(at::Tensor tensor, int root, ReduceOp op, CallOptions options
   // Backends use the others' tensors as scratch space.
   if (!is_root && !flat.copied) flat.data = flat.data.clone();
   return run(
-      impl_, "reduce", options, where,
-      [&](const Impl::Call& call) {
+      impl_, {.op = "reduce", .tensor = &tensor, .reduce_op = name_of(op), .root = root}, options,
+      where,
+      [flat, root, op](Impl& impl, auto limit) {
         c10d::ReduceOptions settings;
-        settings.reduceOp = transfer_op(op);
+        settings.reduceOp = transfer_op(op, impl);
         settings.rootRank = root;
-        settings.timeout = call.timeout;
+        settings.timeout = limit;
         std::vector<at::Tensor> tensors{flat.data};
-        return impl_->backend->reduce(tensors, settings);
+        return impl.backend->reduce(tensors, settings);
       },
-      [flat, op, is_root, size = impl_->size] {
+      [flat, op, is_root](const Impl& impl) {
         if (!is_root) return;
-        finish_average(flat.data, op, size);
+        finish_average(flat.data, op, impl);
         flat.give_back();
       });
 }
@@ -214,14 +303,14 @@ Work Group::all_gather(at::Tensor output, at::Tensor input, CallOptions options,
   require_parts(output, input, *impl_, "all_gather");
   const Flat from(input), to(output);
   return run(
-      impl_, "all_gather", options, where,
-      [&](const Impl::Call& call) {
+      impl_, {.op = "all_gather", .tensor = &input}, options, where,
+      [from, to](Impl& impl, auto limit) {
         c10d::AllgatherOptions settings;
-        settings.timeout = call.timeout;
+        settings.timeout = limit;
         at::Tensor target = to.data.view(-1), source = from.data.view(-1);
-        return impl_->backend->_allgather_base(target, source, settings);
+        return impl.backend->_allgather_base(target, source, settings);
       },
-      [to] { to.give_back(); });
+      [to](const Impl&) { to.give_back(); });
 }
 
 Work Group::reduce_scatter(at::Tensor output, at::Tensor input, ReduceOp op, CallOptions options,
@@ -230,16 +319,16 @@ Work Group::reduce_scatter(at::Tensor output, at::Tensor input, ReduceOp op, Cal
   require_reducible(input, op, *impl_, "reduce_scatter");
   const Flat from(input), to(output);
   return run(
-      impl_, "reduce_scatter", options, where,
-      [&](const Impl::Call& call) {
+      impl_, {.op = "reduce_scatter", .tensor = &input, .reduce_op = name_of(op)}, options, where,
+      [from, to, op](Impl& impl, auto limit) {
         c10d::ReduceScatterOptions settings;
-        settings.reduceOp = transfer_op(op);
-        settings.timeout = call.timeout;
+        settings.reduceOp = transfer_op(op, impl);
+        settings.timeout = limit;
         at::Tensor target = to.data.view(-1), source = from.data.view(-1);
-        return impl_->backend->_reduce_scatter_base(target, source, settings);
+        return impl.backend->_reduce_scatter_base(target, source, settings);
       },
-      [to, op, size = impl_->size] {
-        finish_average(to.data, op, size);
+      [to, op](const Impl& impl) {
+        finish_average(to.data, op, impl);
         to.give_back();
       });
 }
@@ -268,14 +357,15 @@ Work Group::all_to_all(at::Tensor output, at::Tensor input, std::vector<std::int
   check(input, input_rows, "input");
   const Flat from(input), to(output);
   return run(
-      impl_, "all_to_all", options, where,
-      [&](const Impl::Call& call) {
+      impl_, {.op = "all_to_all", .tensor = &input, .any_shape = true}, options, where,
+      [=](Impl& impl, auto limit) {
         c10d::AllToAllOptions settings;
-        settings.timeout = call.timeout;
+        settings.timeout = limit;
         at::Tensor target = to.data, source = from.data;
-        return impl_->backend->alltoall_base(target, source, output_rows, input_rows, settings);
+        std::vector<std::int64_t> target_rows = output_rows, source_rows = input_rows;
+        return impl.backend->alltoall_base(target, source, target_rows, source_rows, settings);
       },
-      [to] { to.give_back(); });
+      [to](const Impl&) { to.give_back(); });
 }
 
 Work Group::gather(std::vector<at::Tensor> outputs, at::Tensor input, int root, CallOptions options,
@@ -283,19 +373,19 @@ Work Group::gather(std::vector<at::Tensor> outputs, at::Tensor input, int root, 
   require_rank(root, *impl_, "gather", "root");
   require_alike(outputs, input, impl_->rank == root, *impl_, "gather");
   const Flat from(input);
-  std::vector<Flat> to(outputs.begin(), outputs.end());
+  const std::vector<Flat> to(outputs.begin(), outputs.end());
   return run(
-      impl_, "gather", options, where,
-      [&](const Impl::Call& call) {
+      impl_, {.op = "gather", .tensor = &input, .root = root}, options, where,
+      [from, to, root](Impl& impl, auto limit) {
         c10d::GatherOptions settings;
         settings.rootRank = root;
-        settings.timeout = call.timeout;
+        settings.timeout = limit;
         std::vector<std::vector<at::Tensor>> targets(to.empty() ? 0 : 1);
         for (const Flat& flat : to) targets[0].push_back(flat.data);
         std::vector<at::Tensor> sources{from.data};
-        return impl_->backend->gather(targets, sources, settings);
+        return impl.backend->gather(targets, sources, settings);
       },
-      [to] {
+      [to](const Impl&) {
         for (const Flat& flat : to) flat.give_back();
       });
 }
@@ -307,62 +397,73 @@ Work Group::scatter(at::Tensor output, std::vector<at::Tensor> inputs, int root,
   const Flat to(output);
   const std::vector<Flat> from(inputs.begin(), inputs.end());
   return run(
-      impl_, "scatter", options, where,
-      [&](const Impl::Call& call) {
+      impl_, {.op = "scatter", .tensor = &output, .root = root}, options, where,
+      [from, to, root](Impl& impl, auto limit) {
         c10d::ScatterOptions settings;
         settings.rootRank = root;
-        settings.timeout = call.timeout;
+        settings.timeout = limit;
         std::vector<std::vector<at::Tensor>> sources(from.empty() ? 0 : 1);
         for (const Flat& flat : from) sources[0].push_back(flat.data);
         std::vector<at::Tensor> targets{to.data};
-        return impl_->backend->scatter(targets, sources, settings);
+        return impl.backend->scatter(targets, sources, settings);
       },
-      [to] { to.give_back(); });
+      [to](const Impl&) { to.give_back(); });
 }
 
 Work Group::send(at::Tensor tensor, int to, int tag, CallOptions options, Where where) {
-  require_tensor(tensor, *impl_, Impl::kSend);
-  require_rank(to, *impl_, Impl::kSend, "the receiver");
-  require(to != impl_->rank, *impl_, Impl::kSend, "the receiver is this rank itself",
+  require_tensor(tensor, *impl_, "send");
+  require_rank(to, *impl_, "send", "the receiver");
+  require(to != impl_->rank, *impl_, "send", "the receiver is this rank itself",
           "copy the tensor instead");
   const Flat flat(tensor);
-  return run(impl_, Impl::kSend, options, where, [&](const Impl::Call&) {
-    std::vector<at::Tensor> tensors{flat.data};
-    return impl_->backend->send(tensors, to, tag);
-  });
+  return run_point_to_point(
+      impl_, {.op = "send", .tensor = &tensor, .root = to, .of_all = false}, options, where,
+      [flat, to, tag](Impl& impl, auto) {
+        std::vector<at::Tensor> tensors{flat.data};
+        return impl.backend->send(tensors, to, tag);
+      },
+      [flat](const Impl&) {});
 }
 
 Work Group::recv(at::Tensor tensor, int from, int tag, CallOptions options, Where where) {
-  require_tensor(tensor, *impl_, Impl::kRecv);
-  require_rank(from, *impl_, Impl::kRecv, "the sender");
-  require(from != impl_->rank, *impl_, Impl::kRecv, "the sender is this rank itself",
+  require_tensor(tensor, *impl_, "recv");
+  require_rank(from, *impl_, "recv", "the sender");
+  require(from != impl_->rank, *impl_, "recv", "the sender is this rank itself",
           "copy the tensor instead");
   const Flat flat(tensor);
-  return run(
-      impl_, Impl::kRecv, options, where,
-      [&](const Impl::Call&) {
+  return run_point_to_point(
+      impl_, {.op = "recv", .tensor = &tensor, .root = from, .of_all = false}, options, where,
+      [flat, from, tag](Impl& impl, auto) {
         std::vector<at::Tensor> tensors{flat.data};
-        return impl_->backend->recv(tensors, from, tag);
+        return impl.backend->recv(tensors, from, tag);
       },
-      [flat] { flat.give_back(); });
+      [flat](const Impl&) { flat.give_back(); });
 }
 
 void Group::barrier(CallOptions options, Where where) {
-  const Impl::Call call = impl_->begin("barrier", options, where);
+  const Impl::Call call = impl_->begin({.op = "barrier"}, options, where);
   if (impl_->size == 1) return;
   try {
-    impl_->exchange.barrier(call.timeout);
+    impl_->progress.run([&] {
+      impl_->agree(call);
+      if (impl_->entry->checks_itself) impl_->turns->take();
+    });
+    impl_->end(call, true);
   } catch (...) {
+    impl_->end(call, false);
     std::rethrow_exception(impl_->translate(std::current_exception(), call));
   }
 }
 
 std::vector<std::string> Group::all_gather_text(const std::string& mine, Where where) {
-  const Impl::Call call = impl_->begin("all_gather_text", {}, where);
+  const Impl::Call call = impl_->begin({.op = "all_gather_text"}, {}, where);
   if (impl_->size == 1) return {mine};
   try {
-    return impl_->exchange.all_gather(mine, call.timeout);
+    auto texts = impl_->exchange.all_gather(mine, call.deadline.remaining());
+    impl_->end(call, true);
+    return texts;
   } catch (...) {
+    impl_->end(call, false);
     std::rethrow_exception(impl_->translate(std::current_exception(), call));
   }
 }

@@ -3,11 +3,37 @@
 #include <algorithm>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
+#include "base/cgroup.h"
 #include "base/concat.h"
+#include "base/env.h"
+#include "base/log.h"
+#include "comm/dtype_names.h"
 
 namespace lockstep {
 
 using base::concat;
+
+namespace {
+
+// A wait that lasts is told of, so that nobody wonders; being slow is no error.
+constexpr const char* kNoticeVariable = "LOCKSTEP_SLOW_NOTICE_S";
+constexpr int kNoticeSeconds = 10;
+
+std::chrono::seconds notice_interval() {
+  const auto set = base::Env::of_process().text(kNoticeVariable);
+  if (!set) return std::chrono::seconds(kNoticeSeconds);
+  const auto seconds = base::parse_number(*set);
+  if (!seconds || *seconds < 0)
+    throw UsageError(concat(kNoticeVariable, "='", *set, "' is not a number of seconds"),
+                     "give a whole number; 0 turns the notices off");
+  return std::chrono::seconds(*seconds);
+}
+
+std::string place_of(const std::source_location& where) {
+  return concat("called at ", where.file_name(), ":", where.line());
+}
+
+}  // namespace
 
 Group::Impl::Impl(std::shared_ptr<comm::World> the_world, std::string the_name,
                   std::vector<int> ranks, const std::string& backend_wanted,
@@ -21,7 +47,13 @@ Group::Impl::Impl(std::shared_ptr<comm::World> the_world, std::string the_name,
       size(static_cast<int>(world_ranks.size())),
       timeout(limit),
       store(c10::make_intrusive<c10d::PrefixStore>(name, world->store)),
-      exchange(store, rank, size) {
+      exchange(store, rank, size),
+      witness_(std::make_shared<comm::Witness>(world, name, world_ranks)),
+      recorder_(world->host_memory.recorders.at(world->identity.place.rank)),
+      progress(concat("ls:", name.substr(0, 12))) {
+  turns = make_turns();
+  agreement_ = std::make_unique<comm::Agreement>(
+      turns, comm::Exchange(c10::make_intrusive<c10d::PrefixStore>("calls", store), rank, size));
   comm::BackendContext context;
   context.store = c10::make_intrusive<c10d::PrefixStore>("backend", store);
   context.rank = rank;
@@ -30,51 +62,113 @@ Group::Impl::Impl(std::shared_ptr<comm::World> the_world, std::string the_name,
   context.one_host = world->one_host(world_ranks);
   context.address = context.one_host ? "" : world->hosts.address;
   context.timeout = timeout;
-  const comm::BackendEntry& entry = comm::choose_backend(backend_wanted, context);
-  backend_name = entry.name;
-  backend = entry.create(context);
+  context.turns = turns;
+  context.arena = world->host_memory.arena;
+  context.no_memory = world->host_memory.why_not;
+  entry = &comm::choose_backend(backend_wanted, context);
+  backend_name = entry->name;
+  backend = entry->create(context);
   // The listener owns what it touches: it may still be running when this group ends.
   subscription_ = world->membership.subscribe(
-      [backend = backend, members = world_ranks](const comm::Loss& loss) {
-        const bool member =
-            std::find(members.begin(), members.end(), loss.member.rank) != members.end();
+      [backend = backend, turns = turns, members = world_ranks](const comm::Loss& loss) {
+        const auto at = std::find(members.begin(), members.end(), loss.member.rank);
+        if (at == members.end()) return;
         // One that left in order may have taken part in all that is still under way here; one that
         // died has not.
-        if (member && loss.how == rendezvous::Departure::kLost) backend->abort();
+        if (loss.how == rendezvous::Departure::kLost) {
+          if (turns) turns->rounds().abort();
+          backend->abort();
+        } else if (turns) {
+          turns->rounds().gone(static_cast<int>(at - members.begin()));
+        }
       });
 }
 
-Group::Impl::Call Group::Impl::begin(const char* op, const CallOptions& options,
+std::shared_ptr<host::Turns> Group::Impl::make_turns() {
+  const auto& memory = world->host_memory;
+  if (size == 1 || !memory.segment || !world->one_host(world_ranks)) return nullptr;
+  const auto places = exchange.all_gather(
+      rank == 0 ? std::to_string(host::Table::create(memory.arena, size)) : "", timeout);
+  const auto notice = [witness = witness_, self = concat("[rank ", rank, "/", size, "] ")](
+                          const std::vector<int>& missing, std::chrono::seconds waited) {
+    base::log(base::LogLevel::kWarning, concat(self, "has waited ", waited.count(),
+                                               " s for:", witness->tell_of_all(missing)));
+  };
+  return std::make_shared<host::Turns>(
+      std::make_unique<host::Table>(memory.segment, std::stoull(places.front()), rank, size), rank,
+      memory.segment->members() > base::usable_cpus(), notice_interval(), notice);
+}
+
+Group::Impl::Call Group::Impl::begin(const Topic& topic, const CallOptions& options,
                                      std::source_location where) {
-  // Point-to-point calls concern two ranks only; counting them apart keeps the collectives' numbers
-  // equal.
-  const bool point_to_point = op == kSend || op == kRecv;
-  Call call{op, ++(point_to_point ? point_to_point_sequence_ : sequence_), where,
-            std::chrono::steady_clock::now(), options.timeout.value_or(timeout)};
+  // Counting what concerns only some of the ranks apart keeps the collectives' numbers equal.
+  Call call{{}, 0, where, base::Deadline::in(options.timeout.value_or(timeout))};
+  host::CallRecord& record = call.record;
+  record.sequence = ++(topic.of_all ? sequence_ : sequence_of_some_);
+  host::set_text(record.op, topic.op);
   if (size == 1) return call;
-  if (const auto loss = world->membership.find(world_ranks)) throw peer_lost(*loss, call);
+  host::set_text(record.reduce_op, topic.reduce_op);
+  record.root = topic.root;
+  if (topic.tensor != nullptr) {
+    host::set_text(record.dtype, comm::dtype_name(topic.tensor->scalar_type()));
+    if (!topic.any_shape) host::set_dims(record, topic.tensor->sizes());
+  }
+  host::set_text(record.tag, options.tag);
+  host::set_text(record.group, name);
+  host::set_text(record.file, where.file_name());
+  record.line = where.line();
+  call.number = recorder_->begin(record);
+  if (const auto loss = world->membership.find(world_ranks)) {
+    end(call, false);
+    throw peer_lost(*loss, call);
+  }
   return call;
+}
+
+void Group::Impl::agree(const Call& call) {
+  if (size == 1) return;
+  if (entry->checks_itself)
+    agreement_->prepare(call.record, call.deadline);
+  else
+    agreement_->reach(call.record, call.deadline);
+}
+
+void Group::Impl::end(const Call& call, bool well) noexcept {
+  if (size == 1) return;
+  recorder_->finish(call.number,
+                    well ? host::CallRecord::State::kDone : host::CallRecord::State::kFailed);
 }
 
 PeerLost Group::Impl::peer_lost(const comm::Loss& loss, const Call& call) const {
   ErrorContext where = context(call);
   where.peer = loss.member.rank;
+  const bool lost = loss.how == rendezvous::Departure::kLost;
+  const auto at = std::find(world_ranks.begin(), world_ranks.end(), loss.member.rank);
   return PeerLost(
-      concat(loss.text(), " (called at ", call.where.file_name(), ":", call.where.line(), ")"),
-      loss.how == rendezvous::Departure::kLost
-          ? "look at that rank's own output; restart the job, or let the launcher (--max-restarts)"
-          : "this group cannot go on without it: let every rank make the same calls",
+      concat(loss.text(), " (", place_of(call.where),
+             "):", witness_->tell_of_all({static_cast<int>(at - world_ranks.begin())})),
+      lost ? "look at that rank's own output; restart the job, or let the launcher (--max-restarts)"
+           : "this group cannot go on without it: let every rank make the same calls",
       where);
+}
+
+TimeoutError Group::Impl::timed_out(const std::string& text, const Call& call) const {
+  std::string behind;
+  if (turns) behind = concat(":", witness_->tell_of_all(turns->rounds().missing()));
+  return TimeoutError(
+      concat(text, " (", place_of(call.where), ")", behind),
+      "look at what those ranks are doing; if they are only slow, raise the timeout",
+      context(call));
 }
 
 ErrorContext Group::Impl::context(const Call& call) const {
   ErrorContext context;
   context.rank = rank;
   context.world_size = size;
-  context.op = call.op;
-  context.sequence = call.sequence;
+  context.op = call.record.op;
+  context.sequence = call.record.sequence;
   context.backend = backend_name;
-  context.elapsed = std::chrono::steady_clock::now() - call.begin;
+  context.elapsed = call.deadline.elapsed();
   return context;
 }
 
@@ -88,12 +182,18 @@ std::optional<comm::Loss> Group::Impl::loss_behind(const std::string& text) cons
 }
 
 std::exception_ptr Group::Impl::translate(std::exception_ptr error, const Call& call) const {
-  const std::string place = concat("called at ", call.where.file_name(), ":", call.where.line());
   try {
     std::rethrow_exception(error);
-  } catch (const TimeoutError& timed_out) {
-    return std::make_exception_ptr(TimeoutError(concat(timed_out.happened(), " (", place, ")"),
-                                                timed_out.remedy(), context(call)));
+  } catch (const host::Disagreement&) {
+    return std::make_exception_ptr(
+        MismatchError(witness_->disagreement(call.record.sequence),
+                      "make the same calls in the same order, with equal arguments, on every rank",
+                      context(call)));
+  } catch (const MismatchError& mismatch) {
+    return std::make_exception_ptr(
+        MismatchError(mismatch.happened(), mismatch.remedy(), context(call)));
+  } catch (const TimeoutError& late) {
+    return std::make_exception_ptr(timed_out(late.happened(), call));
   } catch (const Error& known) {
     if (const auto loss = loss_behind(known.what()))
       return std::make_exception_ptr(peer_lost(*loss, call));
@@ -103,16 +203,15 @@ std::exception_ptr Group::Impl::translate(std::exception_ptr error, const Call& 
     text = text.substr(0, text.find("\nException raised from"));
     if (const auto loss = loss_behind(text)) return std::make_exception_ptr(peer_lost(*loss, call));
     if (text.find("imed out") != std::string::npos || text.find("imeout") != std::string::npos)
-      return std::make_exception_ptr(TimeoutError(
-          concat("no answer within ", call.timeout.count(), " ms (", place, "): ", text),
-          "look at what the other ranks are doing; if they are only slow, raise the timeout",
-          context(call)));
+      return std::make_exception_ptr(
+          timed_out(concat("no answer within the time limit: ", text), call));
     if (text.find("scalar type") != std::string::npos)
       return std::make_exception_ptr(
-          UsageError(concat("this backend does not take the tensor's dtype (", place, "): ", text),
+          UsageError(concat("this backend does not take the tensor's dtype (", place_of(call.where),
+                            "): ", text),
                      "convert the tensor, or choose another backend", context(call)));
     return std::make_exception_ptr(
-        InternalError(concat(text, " (", place, ")"), "", context(call)));
+        InternalError(concat(text, " (", place_of(call.where), ")"), "", context(call)));
   }
 }
 

@@ -54,7 +54,7 @@ std::uint64_t made_before(comm::World& world, const std::string& ranks) {
 std::optional<Group> Group::new_group(const std::vector<int>& ranks, const std::string& backend,
                                       std::optional<std::chrono::milliseconds> timeout,
                                       Where where) {
-  const Impl::Call call = impl_->begin("new_group", {}, where);
+  const Impl::Call call = impl_->begin({.op = "new_group", .of_all = false}, {}, where);
   std::set<int> distinct(ranks.begin(), ranks.end());
   if (ranks.empty() || distinct.size() != ranks.size() || *distinct.begin() < 0 ||
       *distinct.rbegin() >= size())

@@ -3,6 +3,7 @@
 #include "base/concat.h"
 #include "comm/backends/gloo/gloo.h"
 #include "comm/backends/nccl/nccl.h"
+#include "comm/backends/shm/shm.h"
 #include "comm/backends/solo/solo.h"
 #include "lockstep/error.h"
 
@@ -10,9 +11,14 @@ namespace lockstep::comm {
 
 const std::vector<BackendEntry>& backends() {
   static const std::vector<BackendEntry> entries = {
-      {"solo", solo::why_not, solo::create},
-      {"gloo", gloo::why_not, gloo::create},
-      {"nccl", nccl::why_not, nccl::create},
+      {.name = "solo", .why_not = solo::why_not, .create = solo::create, .averages = true},
+      {.name = "shm",
+       .why_not = shm::why_not,
+       .create = shm::create,
+       .checks_itself = true,
+       .averages = true},
+      {.name = "gloo", .why_not = gloo::why_not, .create = gloo::create},
+      {.name = "nccl", .why_not = nccl::why_not, .create = nccl::create, .on_stream = true},
   };
   return entries;
 }

@@ -5,6 +5,8 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <vector>
 
+#include "host/turns.h"
+
 namespace lockstep::comm {
 
 /// What a backend is made from.
@@ -16,15 +18,25 @@ struct BackendContext {
   bool one_host = true;  ///< all members run on this host
   std::string address;   ///< of this host, as the other members reach it; empty: loopback will do
   std::chrono::milliseconds timeout{};
+  /// The group's turns, when all members share memory: else null, and `no_memory` says why.
+  std::shared_ptr<host::Turns> turns;
+  std::shared_ptr<host::Arena> arena;
+  std::string no_memory;
 };
 
 /// One row a backend. A backend is a c10d::Backend whose `abort()` ends every pending operation
-/// with an error.
+/// with an error. Its calls come one at a time, but for send and recv.
 struct BackendEntry {
   const char* name;
   /// Why it cannot serve this group on this machine; empty when it can.
   std::string (*why_not)(const BackendContext&);
   c10::intrusive_ptr<c10d::Backend> (*create)(const BackendContext&);
+  /// It meets in the group's turns, where calls are compared: no agreement is needed before.
+  bool checks_itself = false;
+  /// It takes ReduceOp::AVG; for others the sum is divided afterwards.
+  bool averages = false;
+  /// Its works are under way on a device's stream when the call returns. The others block.
+  bool on_stream = false;
 };
 
 /// All backends built into this library, the preferred first.

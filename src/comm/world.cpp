@@ -121,6 +121,7 @@ std::shared_ptr<World> make_world(const InitOptions& options) {
   if (place.world_size == 1) {
     world->store = c10::make_intrusive<c10d::HashStore>();
     world->hosts.of_rank = {0};
+    world->host_memory = own_memory(0);
     return world;
   }
   check_backend_name(options.backend);  // before anybody waits for this rank
@@ -136,6 +137,8 @@ std::shared_ptr<World> make_world(const InitOptions& options) {
                     place.world_size);
   world->hosts = find_hosts(exchange, place.rank, world->meeting.client->local_address(),
                             base::Env::of_process(), deadline.remaining());
+  world->host_memory =
+      share_host_memory(exchange, world->hosts.of_rank, place.rank, deadline.remaining());
   return world;
 }
 

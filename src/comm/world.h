@@ -5,6 +5,7 @@
 #include <mutex>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
+#include "comm/host_memory.h"
 #include "comm/hosts.h"
 #include "comm/identity.h"
 #include "comm/membership.h"
@@ -20,6 +21,7 @@ struct World {
   Membership membership;
   c10::intrusive_ptr<c10d::Store> store;
   Hosts hosts;
+  HostMemory host_memory;
 
   /// Sub-groups made so far, counted by other member and by list of ranks: see Group::new_group.
   std::mutex groups_mutex;

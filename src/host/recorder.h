@@ -2,6 +2,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -45,6 +46,19 @@ template <std::size_t Size>
 void set_text(char (&field)[Size], std::string_view text) {
   if (text.size() >= Size) text.remove_prefix(text.size() - (Size - 1));
   field[text.copy(field, Size - 1)] = '\0';
+}
+
+/// The shape of the call's tensor.
+template <class Sizes>
+void set_dims(CallRecord& call, const Sizes& sizes) {
+  constexpr std::size_t kLast = std::size(CallRecord{}.dims) - 1;
+  call.dim_count = static_cast<std::int32_t>(sizes.size());
+  for (std::size_t dim = 0; dim < sizes.size(); ++dim) {
+    if (dim <= kLast)
+      call.dims[dim] = sizes[dim];
+    else
+      call.dims[kLast] *= sizes[dim];
+  }
 }
 
 /// The last calls of one rank: a flight recorder. Written by that rank's threads; read by the other

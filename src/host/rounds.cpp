@@ -20,7 +20,7 @@ struct Rounds::Seat {
   alignas(64) std::atomic<std::uint64_t> round;
   Post posts[2];  ///< by the round's parity
   alignas(64) std::atomic<std::uint32_t> rings;
-  std::atomic<std::uint32_t> asleep;
+  std::atomic<std::uint32_t> asleep;  ///< how many of its threads
 };
 
 std::size_t Rounds::bytes_needed(int size) {
@@ -44,12 +44,8 @@ void Rounds::arrive(const Post& post) noexcept {
   mine.posts[round_ & 1] = post;
   // Ordered with the look at `asleep`: whoever lies down after it sees this round.
   mine.round.store(round_, std::memory_order_seq_cst);
-  for (int other = 0; other < size_; ++other) {
-    Seat& theirs = seat(other);
-    if (other == rank_ || theirs.asleep.load(std::memory_order_seq_cst) == 0) continue;
-    theirs.rings.fetch_add(1, std::memory_order_seq_cst);
-    base::futex_wake(theirs.rings);
-  }
+  for (int other = 0; other < size_; ++other)
+    if (other != rank_) wake(other);
 }
 
 Arrival Rounds::look() noexcept {
@@ -78,8 +74,12 @@ Arrival Rounds::poll() noexcept {
 }
 
 Arrival Rounds::wait(Clock::time_point end) noexcept {
+  return sleep([this] { return look(); }, end);
+}
+
+Arrival Rounds::sleep(const std::function<Arrival()>& look, Clock::time_point end) noexcept {
   Seat& mine = seat(rank_);
-  mine.asleep.store(1, std::memory_order_seq_cst);
+  mine.asleep.fetch_add(1, std::memory_order_seq_cst);
   Arrival arrival;
   while (true) {
     const std::uint32_t rings = mine.rings.load(std::memory_order_seq_cst);
@@ -87,8 +87,15 @@ Arrival Rounds::wait(Clock::time_point end) noexcept {
     if (arrival != Arrival::kLate || Clock::now() >= end) break;
     base::futex_wait(mine.rings, rings, end);
   }
-  mine.asleep.store(0, std::memory_order_relaxed);
+  mine.asleep.fetch_sub(1, std::memory_order_relaxed);
   return arrival;
+}
+
+void Rounds::wake(int rank) noexcept {
+  Seat& theirs = seat(rank);
+  if (theirs.asleep.load(std::memory_order_seq_cst) == 0) return;
+  theirs.rings.fetch_add(1, std::memory_order_seq_cst);
+  base::futex_wake(theirs.rings);
 }
 
 const Post& Rounds::post_of(int rank) const { return seat(rank).posts[round_ & 1]; }
@@ -106,16 +113,12 @@ std::uint64_t Rounds::rounds_of(int rank) const {
 
 void Rounds::abort() noexcept {
   aborted_.store(true, std::memory_order_seq_cst);
-  Seat& mine = seat(rank_);
-  mine.rings.fetch_add(1, std::memory_order_seq_cst);
-  base::futex_wake(mine.rings);
+  wake(rank_);
 }
 
 void Rounds::gone(int rank) noexcept {
   gone_[static_cast<std::size_t>(rank)].store(true, std::memory_order_seq_cst);
-  Seat& mine = seat(rank_);
-  mine.rings.fetch_add(1, std::memory_order_seq_cst);
-  base::futex_wake(mine.rings);
+  wake(rank_);
 }
 
 }  // namespace lockstep::host

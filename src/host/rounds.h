@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "host/segment.h"
@@ -49,6 +50,24 @@ class Rounds {
   /// Sleeps until then, or until `end`. May be repeated after kLate.
   Arrival wait(std::chrono::steady_clock::time_point end) noexcept;
 
+  /// Sleeps until `there()`, which another member makes true before it calls `wake`. kGone when
+  /// `sender` has gone without.
+  template <class There>
+  Arrival wait_for(int sender, There there, std::chrono::steady_clock::time_point end) noexcept {
+    return sleep(
+        [&] {
+          if (there()) return Arrival::kAll;
+          if (aborted_.load(std::memory_order_seq_cst)) return Arrival::kAborted;
+          return gone_[static_cast<std::size_t>(sender)].load(std::memory_order_seq_cst)
+                     ? Arrival::kGone
+                     : Arrival::kLate;
+        },
+        end);
+  }
+
+  /// Wakes a member from its `wait_for` or `wait`, to look again.
+  void wake(int rank) noexcept;
+
   /// Of the round that `wait` has completed.
   const Post& post_of(int rank) const;
 
@@ -69,6 +88,8 @@ class Rounds {
 
   Seat& seat(int rank) const;
   Arrival look() noexcept;
+  Arrival sleep(const std::function<Arrival()>& look,
+                std::chrono::steady_clock::time_point end) noexcept;
 
   std::byte* const seats_;
   const int rank_;

@@ -2,6 +2,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/deadline.h"
@@ -39,7 +40,11 @@ class Turns {
   void begin(std::uint64_t digest, base::Deadline deadline) {
     digest_ = digest;
     deadline_ = deadline;
+    claimed_ = false;
   }
+
+  /// Whether `begin` was called since the last claim.
+  bool claim() { return !std::exchange(claimed_, true); }
 
   /// Comes to the next turn and waits until all have. Throws Disagreement on every member when not
   /// all came with one digest; TimeoutError naming the missing, after which the turn can still
@@ -62,6 +67,7 @@ class Turns {
   Notice notice_;
   std::uint64_t digest_ = 0;
   base::Deadline deadline_ = base::Deadline::in({});
+  bool claimed_ = true;
   bool unfinished_ = false;  ///< the last wait was given up
 };
 
