@@ -86,7 +86,7 @@ void Reducer::make_buckets(const DistributedDataParallelOptions& options) {
     for (const std::size_t index : bucket.members) elements += parameters_[index].tensor.numel();
     const auto count = static_cast<std::int64_t>(bucket.members.size());
     const at::Tensor& like = parameters_[bucket.members.front()].tensor;
-    bucket.flat = at::zeros({elements + count}, like.options().requires_grad(false));
+    bucket.flat = group_.empty({elements + count}, like.options().requires_grad(false)).zero_();
     bucket.flags = bucket.flat.narrow(0, elements, count);
     bucket.flags.fill_(1);
     std::int64_t offset = 0, flag = 0;
@@ -98,6 +98,8 @@ void Reducer::make_buckets(const DistributedDataParallelOptions& options) {
       parameter.flag = flag++;
       offset += tensor.numel();
     }
+    bucket.tag = concat("bucket ", buckets_.size(), ": ", parameters_[bucket.members.front()].name,
+                        bucket.members.size() > 1 ? " ..." : "");
     buckets_.push_back(std::move(bucket));
   }
 }
@@ -171,7 +173,8 @@ void Reducer::place_in_bucket(Parameter& parameter) {
 void Reducer::launch_ready_buckets() {
   for (; next_bucket_ < buckets_.size() && buckets_[next_bucket_].missing == 0; ++next_bucket_) {
     Bucket& bucket = buckets_[next_bucket_];
-    bucket.work = group_.all_reduce(bucket.flat, ReduceOp::kAvg, {.async_op = true});
+    bucket.work =
+        group_.all_reduce(bucket.flat, ReduceOp::kAvg, {.async_op = true, .tag = bucket.tag});
   }
 }
 

@@ -45,6 +45,7 @@ class Reducer {
 
   struct Bucket {
     std::vector<std::size_t> members;
+    std::string tag;  ///< "bucket 0: fc2.weight ..."
     at::Tensor flat;
     at::Tensor flags;  ///< tail of `flat`
     std::size_t missing = 0;

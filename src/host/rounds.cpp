@@ -9,8 +9,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Longer than a peer takes for one chunk, shorter than a scheduler's slice.
-constexpr int kPolls = 4000;
+// About 50 us: longer than a peer takes for one chunk, much shorter than a scheduler's slice.
+constexpr int kPolls = 1000;
 constexpr int kYields = 8;
 
 }  // namespace
