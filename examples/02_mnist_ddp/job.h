@@ -44,7 +44,7 @@ inline Arguments parse(int argc, char** argv) {
   app.add_option("--seed", a.seed, "of the weights and of the data's order");
   app.add_option("--data", a.data, "folder with the MNIST files, gzip or raw")
       ->capture_default_str();
-  app.add_option("--backend", a.backend, "auto, gloo; for cuda: nccl")->capture_default_str();
+  app.add_option("--backend", a.backend, "auto, gloo, mpi; for cuda: nccl")->capture_default_str();
   app.add_option("--init-method,--init_method", a.init_method,
                  "env://, tcp://host:port, file:///path")
       ->capture_default_str();

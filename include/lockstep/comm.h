@@ -151,7 +151,7 @@ class Group {
 /// launcher made: lockstep run, torchrun, mpirun, srun or Kubernetes; without one it is a world of
 /// one.
 struct InitOptions {
-  /// "auto", "gloo". Auto: the fastest that serves this machine's tensors.
+  /// "auto", "gloo", "mpi". Auto: the fastest that serves this machine's tensors.
   std::string backend = "auto";
   /// "env://", "tcp://host:port" (rank 0 listens there), or "file:///shared/path" (a file that must
   /// not exist).

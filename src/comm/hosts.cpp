@@ -15,11 +15,6 @@ using base::concat;
 
 constexpr const char* kInterfaceVariable = "GLOO_SOCKET_IFNAME";
 
-/// Equal texts: two processes can share memory and meet on loopback.
-std::string host_identity() {
-  return concat(base::host_name(), "|", base::boot_id(), "|", base::network_namespace());
-}
-
 std::string address_of_interface(const std::string& wanted) {
   std::string present;
   std::optional<base::SocketAddress> chosen;
@@ -44,10 +39,19 @@ std::optional<base::SocketAddress> reachable(const std::string& text) {
 
 }  // namespace
 
+std::string host_identity() {
+  return concat(base::host_name(), "|", base::boot_id(), "|", base::network_namespace());
+}
+
+std::optional<std::string> chosen_address(const base::Env& env) {
+  const auto wanted = env.text(kInterfaceVariable);
+  return wanted ? std::optional(address_of_interface(*wanted)) : std::nullopt;
+}
+
 Hosts find_hosts(Exchange& exchange, int rank, const std::string& on_connection,
                  const base::Env& env, std::chrono::milliseconds limit) {
-  const auto wanted = env.text(kInterfaceVariable);
-  const std::string mine = wanted ? address_of_interface(*wanted) : on_connection;
+  const auto wanted = chosen_address(env);
+  const std::string mine = wanted.value_or(on_connection);
   Hosts hosts;
   std::vector<std::string> known;
   std::vector<std::string> addresses;

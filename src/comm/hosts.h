@@ -1,4 +1,5 @@
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,10 +15,16 @@ struct Hosts {
   std::string address;
 };
 
+/// Equal texts: two processes can share memory and meet on loopback. Local.
+std::string host_identity();
+
+/// The address of the interface that GLOO_SOCKET_IFNAME chooses; nothing where it is not set.
+/// UsageError lists the interfaces when it names none. Local.
+std::optional<std::string> chosen_address(const base::Env& env);
+
 /// Collective. `on_connection` is this host's address on its connection to the store: loopback or
 /// empty for ranks on the host that serves it, which then take the address from which packets leave
-/// to another host. GLOO_SOCKET_IFNAME, where set, chooses the interface; UsageError lists those
-/// present when it names none.
+/// to another host. `chosen_address` wins over both.
 Hosts find_hosts(Exchange& exchange, int rank, const std::string& on_connection,
                  const base::Env& env, std::chrono::milliseconds limit);
 

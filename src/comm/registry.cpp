@@ -2,6 +2,7 @@
 
 #include "base/concat.h"
 #include "comm/backends/gloo/gloo.h"
+#include "comm/backends/mpi/mpi.h"
 #include "comm/backends/nccl/nccl.h"
 #include "comm/backends/shm/shm.h"
 #include "comm/backends/solo/solo.h"
@@ -18,6 +19,10 @@ const std::vector<BackendEntry>& backends() {
        .checks_itself = true,
        .averages = true},
       {.name = "gloo", .why_not = gloo::why_not, .create = gloo::create},
+      {.name = "mpi",
+       .why_not = mpi::why_not,
+       .create = mpi::create,
+       .gather_before_meeting = mpi::gather_before_meeting},
       {.name = "nccl", .why_not = nccl::why_not, .create = nccl::create, .on_stream = true},
   };
   return entries;

@@ -37,6 +37,11 @@ struct BackendEntry {
   bool averages = false;
   /// Its works are under way on a device's stream when the call returns. The others block.
   bool on_stream = false;
+  /// Where the backend's own launcher connects the ranks before they have met: collective over all
+  /// of them, every rank's text by rank. nullptr elsewhere. Throws UsageError for the reason that
+  /// `why_not` gives.
+  std::vector<std::string> (*gather_before_meeting)(const std::string& mine,
+                                                    std::chrono::milliseconds limit) = nullptr;
 };
 
 /// All backends built into this library, the preferred first.

@@ -13,6 +13,7 @@
 #include "base/user_folder.h"
 #include "comm/exchange.h"
 #include "comm/libtorch_version.h"
+#include "comm/meet_through_launcher.h"
 #include "comm/registry.h"
 #include "comm/store.h"
 
@@ -80,10 +81,7 @@ rendezvous::Meeting meet(const Identity& identity, const std::string& init_metho
   if (init_method != "env://") return rendezvous::meet(init_method, member_of(identity), deadline);
   if (!identity.agent_store.empty()) return meet_through_agent(identity, deadline);
   if (identity.meeting.empty())
-    throw UsageError(concat(identity.place.launcher,
-                            " gave this process a rank, but nothing says where the ranks meet"),
-                     "set MASTER_ADDR and MASTER_PORT (the host of rank 0 and a free port on it) "
-                     "on every rank: mpirun -x MASTER_ADDR=HOST -x MASTER_PORT=29500");
+    return meet_through_launcher(member_of(identity), identity.place.launcher, deadline);
   if (!identity.meeting_folder.empty()) base::make_user_folder(identity.meeting_folder);
   return rendezvous::meet(identity.meeting, member_of(identity), deadline);
 }
