@@ -15,6 +15,8 @@ using base::concat;
 
 constexpr const char* kInterfaceVariable = "GLOO_SOCKET_IFNAME";
 
+constexpr const char* kHostVariable = "LOCKSTEP_HOST_ID";
+
 std::string address_of_interface(const std::string& wanted) {
   std::string present;
   std::optional<base::SocketAddress> chosen;
@@ -39,8 +41,9 @@ std::optional<base::SocketAddress> reachable(const std::string& text) {
 
 }  // namespace
 
-std::string host_identity() {
-  return concat(base::host_name(), "|", base::boot_id(), "|", base::network_namespace());
+std::string host_identity(const base::Env& env) {
+  return concat(env.text(kHostVariable).value_or(""), "|", base::host_name(), "|", base::boot_id(),
+                "|", base::network_namespace());
 }
 
 std::optional<std::string> chosen_address(const base::Env& env) {
@@ -55,7 +58,8 @@ Hosts find_hosts(Exchange& exchange, int rank, const std::string& on_connection,
   Hosts hosts;
   std::vector<std::string> known;
   std::vector<std::string> addresses;
-  for (const std::string& text : exchange.all_gather(concat(mine, "\n", host_identity()), limit)) {
+  for (const std::string& text :
+       exchange.all_gather(concat(mine, "\n", host_identity(env)), limit)) {
     const std::size_t line = text.find('\n');
     const std::string host = text.substr(line + 1);
     const auto at = std::find(known.begin(), known.end(), host);

@@ -15,8 +15,9 @@ struct Hosts {
   std::string address;
 };
 
-/// Equal texts: two processes can share memory and meet on loopback. Local.
-std::string host_identity();
+/// Equal texts: two processes can share memory and meet on loopback. What LOCKSTEP_HOST_ID says
+/// tells further parts of a machine apart: they then deal with each other as hosts do. Local.
+std::string host_identity(const base::Env& env);
 
 /// The address of the interface that GLOO_SOCKET_IFNAME chooses; nothing where it is not set.
 /// UsageError lists the interfaces when it names none. Local.

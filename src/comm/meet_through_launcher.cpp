@@ -120,7 +120,7 @@ std::string serve(rendezvous::Meeting& meeting, rendezvous::Member& self, const 
 rendezvous::Meeting meet_through_launcher(rendezvous::Member self, const std::string& launcher,
                                           base::Deadline deadline) {
   const Gather gather = connection_of(launcher);
-  const Whereabouts here{host_identity(), own_addresses()};
+  const Whereabouts here{host_identity(base::Env::of_process()), own_addresses()};
   const auto texts = gather(here.text(), deadline.remaining());
   if (texts.size() != static_cast<std::size_t>(self.world_size))
     throw UsageError(concat(launcher, " started ", texts.size(),
