@@ -5,6 +5,7 @@
 ///
 ///     [rank 2/8] all_reduce #1841 on gloo: peer 3 (host b, pid 4711) is gone, after 0.2 s
 ///       remedy: look at rank 3's own output; restart the job, or ...
+///       flight record: /tmp/lockstep-1000/flight/flight-4f1c-0-rank2.json
 ///
 /// Thread-safety: errors are values; copies share nothing mutable.
 
@@ -25,6 +26,7 @@ struct ErrorContext {
   std::string backend;                    ///< "gloo", "shm", ...
   std::optional<int> peer;                ///< the rank at fault, where one is
   std::optional<std::chrono::duration<double>> elapsed;
+  std::string flight_record;  ///< the file that holds the last calls of this host's ranks
 };
 
 /// The root of all that lockstep throws. `what()` is the whole text, remedy included.

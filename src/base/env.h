@@ -44,6 +44,10 @@ inline constexpr const char* kToken =
     "LOCKSTEP_JOB_TOKEN";  ///< secret that admits to the job's store
 inline constexpr const char* kRendezvous =
     "LOCKSTEP_RENDEZVOUS";  ///< unix:PATH, where ranks of one host meet
+inline constexpr const char* kFlightFolder =
+    "LOCKSTEP_FLIGHT_DIR";  ///< where ranks write their last calls when one fails
+inline constexpr const char* kInquiry =
+    "LOCKSTEP_INQUIRY";  ///< path of the socket by which the launcher asks what a rank does
 inline constexpr const char* kLogLevel = "LOCKSTEP_LOG";  ///< error, warning, info, debug
 }  // namespace contract
 

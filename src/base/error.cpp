@@ -24,6 +24,7 @@ std::string compose(const std::string& happened, const std::string& remedy,
   if (context.elapsed)
     text << ", after " << std::setprecision(2) << context.elapsed->count() << " s";
   if (!remedy.empty()) text << "\n  remedy: " << remedy;
+  if (!context.flight_record.empty()) text << "\n  flight record: " << context.flight_record;
   return std::move(text).str();
 }
 

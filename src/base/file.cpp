@@ -38,12 +38,12 @@ void sweep(const fs::path& target) {
 
 }  // namespace
 
-AtomicFile::AtomicFile(fs::path target) : target_(std::move(target)) {
+AtomicFile::AtomicFile(fs::path target, unsigned mode) : target_(std::move(target)) {
   sweep(target_);
   std::random_device random;
   temporary_ = folder_of(target_) / concat(".", target_.filename().string(), ".", ::getpid(), ".",
                                            std::hex, random(), ".tmp");
-  fd_ = Fd(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  fd_ = Fd(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
   if (!fd_) throw os_error(concat("cannot create a file in ", folder_of(target_)));
 }
 
@@ -63,15 +63,19 @@ void AtomicFile::write(std::span<const std::byte> bytes) {
 
 void AtomicFile::commit() {
   if (::fsync(fd_.get()) != 0) throw os_error(concat("cannot sync ", target_));
-  fd_.reset();
-  if (::rename(temporary_.c_str(), target_.c_str()) != 0)
-    throw os_error(concat("cannot replace ", target_));
-  temporary_.clear();
+  commit_unsynced();
   // The rename is durable once the folder is; a file system that cannot sync folders has nothing to
   // sync.
   const Fd folder(::open(folder_of(target_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (folder && ::fsync(folder.get()) != 0 && errno != EINVAL)
     throw os_error(concat("cannot sync the folder of ", target_));
+}
+
+void AtomicFile::commit_unsynced() {
+  fd_.reset();
+  if (::rename(temporary_.c_str(), target_.c_str()) != 0)
+    throw os_error(concat("cannot replace ", target_));
+  temporary_.clear();
 }
 
 std::vector<std::byte> read_file(const fs::path& path, std::size_t limit) {

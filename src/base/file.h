@@ -15,17 +15,22 @@ namespace lockstep::base {
 /// Bytes go to a temporary file in the same folder, named `.<name>.<pid>.<random>.tmp`; `commit`
 /// syncs it, renames it over the target and syncs the folder. Without `commit` the destructor
 /// removes it. Temporary files whose process is dead are swept when the next one is opened.
+/// `mode` is cut by the umask, as for any new file.
 ///
 /// Throws InternalError (`os_error`), which the room above turns into its own kind.
 class AtomicFile {
  public:
-  explicit AtomicFile(std::filesystem::path target);
+  explicit AtomicFile(std::filesystem::path target, unsigned mode = 0666);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
 
   void write(std::span<const std::byte> bytes);
   void commit();
+
+  /// The same without waiting for the disk: whole or absent however this process ends, but not
+  /// when the machine does.
+  void commit_unsynced();
 
   std::size_t written() const { return written_; }
   const std::filesystem::path& target() const { return target_; }

@@ -20,4 +20,9 @@ TEST(ErrorTest, UnknownPartsAreLeftOut) {
                "[rank 1] batch is 0\n  remedy: give at least 1");
 }
 
+TEST(ErrorTest, TheFlightRecordStandsLast) {
+  EXPECT_STREQ(InternalError("broken", "", {.flight_record = "/tmp/r.json"}).what(),
+               "broken\n  flight record: /tmp/r.json");
+}
+
 }  // namespace lockstep

@@ -38,6 +38,17 @@ TEST(AtomicFileTest, CommitReplacesWhole) {
   EXPECT_EQ(entries(folder.path()), 1u);
 }
 
+TEST(AtomicFileTest, UnsyncedAndWithItsMode) {
+  const TemporaryFolder folder;
+  const fs::path target = folder.path() / "state";
+  AtomicFile file(target, 0600);
+  file.write(bytes_of("brand new"));
+  file.commit_unsynced();
+  EXPECT_EQ(content(target), "brand new");
+  EXPECT_EQ(fs::status(target).permissions(), fs::perms::owner_read | fs::perms::owner_write);
+  EXPECT_EQ(entries(folder.path()), 1u);
+}
+
 TEST(AtomicFileTest, WithoutCommitNothingChanges) {
   const TemporaryFolder folder;
   const fs::path target = folder.path() / "state";
