@@ -120,7 +120,7 @@ Group::Impl::Call Group::Impl::begin(const Topic& topic, const CallOptions& opti
   call.number = recorder_->begin(record);
   if (const auto loss = world->membership.find(world_ranks)) {
     end(call, false);
-    throw peer_lost(*loss, call);
+    std::rethrow_exception(recorded(std::make_exception_ptr(peer_lost(*loss, call)), call));
   }
   return call;
 }
@@ -182,6 +182,20 @@ std::optional<comm::Loss> Group::Impl::loss_behind(const std::string& text) cons
 }
 
 std::exception_ptr Group::Impl::translate(std::exception_ptr error, const Call& call) const {
+  return recorded(kind_of(error, call), call);
+}
+
+std::exception_ptr Group::Impl::recorded(const std::exception_ptr& error, const Call& call) const {
+  if (size == 1) return error;
+  return comm::recorded(error, *world,
+                        {.op = call.record.op,
+                         .sequence = call.record.sequence,
+                         .group = call.record.group,
+                         .backend = backend_name,
+                         .members = world_ranks});
+}
+
+std::exception_ptr Group::Impl::kind_of(const std::exception_ptr& error, const Call& call) const {
   try {
     std::rethrow_exception(error);
   } catch (const host::Disagreement&) {

@@ -48,8 +48,8 @@ class Group::Impl {
 
   ErrorContext context(const Call& call) const;
 
-  /// Turns what a backend, the turns or the store threw into lockstep's kinds; the one place that
-  /// does.
+  /// Turns what a backend, the turns or the store threw into lockstep's kinds, and leaves a flight
+  /// record of it; the one place that does.
   std::exception_ptr translate(std::exception_ptr error, const Call& call) const;
 
   std::shared_ptr<comm::World> world;
@@ -67,6 +67,8 @@ class Group::Impl {
 
  private:
   std::shared_ptr<host::Turns> make_turns();
+  std::exception_ptr kind_of(const std::exception_ptr& error, const Call& call) const;
+  std::exception_ptr recorded(const std::exception_ptr& error, const Call& call) const;
   std::optional<comm::Loss> loss_behind(const std::string& text) const;
   PeerLost peer_lost(const comm::Loss& loss, const Call& call) const;
   TimeoutError timed_out(const std::string& text, const Call& call) const;

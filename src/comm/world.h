@@ -5,6 +5,7 @@
 #include <mutex>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
+#include "comm/flight_record.h"
 #include "comm/host_memory.h"
 #include "comm/hosts.h"
 #include "comm/identity.h"
@@ -22,6 +23,7 @@ struct World {
   c10::intrusive_ptr<c10d::Store> store;
   Hosts hosts;
   HostMemory host_memory;
+  FlightRecord flight_record;
 
   /// Sub-groups made so far, counted by other member and by list of ranks: see Group::new_group.
   std::mutex groups_mutex;
