@@ -73,8 +73,6 @@ std::optional<Group> Group::new_group(const std::vector<int>& ranks, const std::
     const std::string name =
         concat(text_of(world_ranks, ""), "#", made_before(world, text_of(world_ranks, "")));
     return Group(std::make_shared<Impl>(impl_->world, name, world_ranks, wanted, limit));
-  } catch (const MismatchError& mismatch) {
-    throw MismatchError(mismatch.happened(), mismatch.remedy(), impl_->context(call));
   } catch (...) {
     std::rethrow_exception(impl_->translate(std::current_exception(), call));
   }
