@@ -232,7 +232,7 @@ const c10::intrusive_ptr<c10d::Store>& Group::c10d_store() const { return impl_-
 
 at::Tensor Group::empty(at::IntArrayRef sizes, at::TensorOptions options) const {
   const auto& arena = impl_->world->host_memory.arena;
-  if (!impl_->turns || !impl_->entry->checks_itself || !options.device().is_cpu())
+  if (!impl_->turns || !impl_->entry->shares_memory || !options.device().is_cpu())
     return at::empty(sizes, options);
   const std::size_t bytes = options.dtype().itemsize() * c10::multiply_integers(sizes);
   const auto memory = host::allocate_shared(arena, bytes);

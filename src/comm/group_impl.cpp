@@ -51,15 +51,16 @@ Group::Impl::Impl(std::shared_ptr<comm::World> the_world, std::string the_name,
       witness_(std::make_shared<comm::Witness>(world, name, world_ranks)),
       recorder_(world->host_memory.recorders.at(world->identity.place.rank)),
       progress(concat("ls:", name.substr(0, 12))) {
+  hosts = find_hosts();
   turns = make_turns();
-  agreement_ = std::make_unique<comm::Agreement>(
-      turns, comm::Exchange(c10::make_intrusive<c10d::PrefixStore>("calls", store), rank, size));
+  agreement_ = std::make_unique<comm::Agreement>(turns, hosts, store, rank, size);
   comm::BackendContext context;
   context.store = c10::make_intrusive<c10d::PrefixStore>("backend", store);
   context.rank = rank;
   context.size = size;
   context.local_rank = world->identity.place.local_rank;
-  context.one_host = world->one_host(world_ranks);
+  context.one_host = hosts.count == 1;
+  context.host_of_rank = hosts.of_rank;
   context.address = context.one_host ? "" : world->hosts.address;
   context.timeout = timeout;
   context.turns = turns;
@@ -69,8 +70,9 @@ Group::Impl::Impl(std::shared_ptr<comm::World> the_world, std::string the_name,
   backend_name = entry->name;
   backend = entry->create(context);
   // The listener owns what it touches: it may still be running when this group ends.
-  subscription_ = world->membership.subscribe(
-      [backend = backend, turns = turns, members = world_ranks](const comm::Loss& loss) {
+  subscription_ =
+      world->membership.subscribe([backend = backend, turns = turns, members = world_ranks,
+                                   neighbours = hosts.neighbours](const comm::Loss& loss) {
         const auto at = std::find(members.begin(), members.end(), loss.member.rank);
         if (at == members.end()) return;
         // One that left in order may have taken part in all that is still under way here; one that
@@ -79,24 +81,52 @@ Group::Impl::Impl(std::shared_ptr<comm::World> the_world, std::string the_name,
           if (turns) turns->rounds().abort();
           backend->abort();
         } else if (turns) {
-          turns->rounds().gone(static_cast<int>(at - members.begin()));
+          const auto seat = std::find(neighbours.begin(), neighbours.end(), at - members.begin());
+          if (seat != neighbours.end())
+            turns->rounds().gone(static_cast<int>(seat - neighbours.begin()));
         }
       });
 }
 
+comm::GroupHosts Group::Impl::find_hosts() const {
+  comm::GroupHosts found;
+  std::vector<int> known;
+  for (const int member : world_ranks) {
+    const int host = world->hosts.of_rank[static_cast<std::size_t>(member)];
+    const auto at = std::find(known.begin(), known.end(), host);
+    found.of_rank.push_back(static_cast<int>(at - known.begin()));
+    if (at == known.end()) known.push_back(host);
+  }
+  found.count = static_cast<int>(known.size());
+  found.own = found.of_rank[static_cast<std::size_t>(rank)];
+  for (int member = 0; member < size; ++member) {
+    if (found.of_rank[static_cast<std::size_t>(member)] != found.own) continue;
+    if (member == rank) found.own_rank = static_cast<int>(found.neighbours.size());
+    found.neighbours.push_back(member);
+  }
+  return found;
+}
+
 std::shared_ptr<host::Turns> Group::Impl::make_turns() {
+  if (size == 1) return nullptr;
   const auto& memory = world->host_memory;
-  if (size == 1 || !memory.segment || !world->one_host(world_ranks)) return nullptr;
+  const int members = static_cast<int>(hosts.neighbours.size());
+  const bool shared = memory.segment && members > 1;
+  // The first of each host makes the table and tells its place.
   const auto places = exchange.all_gather(
-      rank == 0 ? std::to_string(host::Table::create(memory.arena, size)) : "", timeout);
+      shared && hosts.own_rank == 0 ? std::to_string(host::Table::create(memory.arena, members))
+                                    : "",
+      timeout);
+  if (!shared) return nullptr;
+  const host::Place place = std::stoull(places[static_cast<std::size_t>(hosts.neighbours.front())]);
   const auto notice = [witness = witness_, self = concat("[rank ", rank, "/", size, "] ")](
                           const std::vector<int>& missing, std::chrono::seconds waited) {
     base::log(base::LogLevel::kWarning, concat(self, "has waited ", waited.count(),
                                                " s for:", witness->tell_of_all(missing)));
   };
   return std::make_shared<host::Turns>(
-      std::make_unique<host::Table>(memory.segment, std::stoull(places.front()), rank, size), rank,
-      memory.segment->members() > base::usable_cpus(), notice_interval(), notice);
+      std::make_unique<host::Table>(memory.segment, place, hosts.own_rank, members), hosts.own_rank,
+      hosts.neighbours, memory.segment->members() > base::usable_cpus(), notice_interval(), notice);
 }
 
 Group::Impl::Call Group::Impl::begin(const Topic& topic, const CallOptions& options,
@@ -154,7 +184,7 @@ PeerLost Group::Impl::peer_lost(const comm::Loss& loss, const Call& call) const 
 
 TimeoutError Group::Impl::timed_out(const std::string& text, const Call& call) const {
   std::string behind;
-  if (turns) behind = concat(":", witness_->tell_of_all(turns->rounds().missing()));
+  if (turns) behind = concat(":", witness_->tell_of_all(turns->missing()));
   return TimeoutError(
       concat(text, " (", place_of(call.where), ")", behind),
       "look at what those ranks are doing; if they are only slow, raise the timeout",

@@ -60,12 +60,14 @@ class Group::Impl {
   std::chrono::milliseconds timeout;
   c10::intrusive_ptr<c10d::Store> store;
   comm::Exchange exchange;
-  std::shared_ptr<host::Turns> turns;  ///< null when the members do not share memory
+  comm::GroupHosts hosts;
+  std::shared_ptr<host::Turns> turns;  ///< of this host's members; null when they share no memory
   const comm::BackendEntry* entry = nullptr;
   std::string backend_name;
   c10::intrusive_ptr<c10d::Backend> backend;
 
  private:
+  comm::GroupHosts find_hosts() const;
   std::shared_ptr<host::Turns> make_turns();
   std::exception_ptr kind_of(const std::exception_ptr& error, const Call& call) const;
   std::exception_ptr recorded(const std::exception_ptr& error, const Call& call) const;

@@ -2,6 +2,7 @@
 
 #include "base/concat.h"
 #include "comm/backends/gloo/gloo.h"
+#include "comm/backends/hierarchical/hierarchical.h"
 #include "comm/backends/mpi/mpi.h"
 #include "comm/backends/nccl/nccl.h"
 #include "comm/backends/shm/shm.h"
@@ -17,6 +18,12 @@ const std::vector<BackendEntry>& backends() {
        .why_not = shm::why_not,
        .create = shm::create,
        .checks_itself = true,
+       .shares_memory = true,
+       .averages = true},
+      {.name = "hierarchical",
+       .why_not = hierarchical::why_not,
+       .create = hierarchical::create,
+       .shares_memory = true,
        .averages = true},
       {.name = "gloo", .why_not = gloo::why_not, .create = gloo::create},
       {.name = "mpi",

@@ -18,7 +18,9 @@ struct BackendContext {
   bool one_host = true;  ///< all members run on this host
   std::string address;   ///< of this host, as the other members reach it; empty: loopback will do
   std::chrono::milliseconds timeout{};
-  /// The group's turns, when all members share memory: else null, and `no_memory` says why.
+  std::vector<int> host_of_rank;  ///< by rank, counted from 0 within the group
+  /// Of the members on this host; null when this is the only one or they share no memory, and then
+  /// `no_memory` says why.
   std::shared_ptr<host::Turns> turns;
   std::shared_ptr<host::Arena> arena;
   std::string no_memory;
@@ -33,6 +35,8 @@ struct BackendEntry {
   c10::intrusive_ptr<c10d::Backend> (*create)(const BackendContext&);
   /// It meets in the group's turns, where calls are compared: no agreement is needed before.
   bool checks_itself = false;
+  /// It reads the members' tensors where `Group::empty` has put them.
+  bool shares_memory = false;
   /// It takes ReduceOp::AVG; for others the sum is divided afterwards.
   bool averages = false;
   /// Its works are under way on a device's stream when the call returns. The others block.

@@ -17,12 +17,20 @@ std::string list(const std::vector<int>& ranks) {
 
 Disagreement::Disagreement() : InternalError("the ranks are in different calls") {}
 
-Turns::Turns(std::unique_ptr<Table> table, int rank, bool crowded, std::chrono::seconds interval,
-             Notice notice)
+Turns::Turns(std::unique_ptr<Table> table, int rank, std::vector<int> names, bool crowded,
+             std::chrono::seconds interval, Notice notice)
     : table_(std::move(table)),
       rounds_(table_->seats(), rank, table_->size(), crowded),
+      names_(std::move(names)),
       interval_(interval),
       notice_(std::move(notice)) {}
+
+std::vector<int> Turns::missing() const {
+  std::vector<int> names;
+  for (const int member : rounds_.missing())
+    names.push_back(names_[static_cast<std::size_t>(member)]);
+  return names;
+}
 
 void Turns::take(Place place) {
   if (unfinished_) wait();
@@ -30,6 +38,14 @@ void Turns::take(Place place) {
   wait();
   for (int rank = 0; rank < size(); ++rank)
     if (!agrees(rank)) throw Disagreement();
+}
+
+bool Turns::ask(bool yes) {
+  constexpr Place kYes = 1, kNo = 2;
+  take(yes ? kYes : kNo);
+  for (int rank = 0; rank < size(); ++rank)
+    if (place_of(rank) != kYes) return false;
+  return true;
 }
 
 void Turns::wait() {
@@ -46,7 +62,6 @@ void Turns::wait() {
       return;
     }
     unfinished_ = true;
-    const std::vector<int> missing = rounds_.missing();
     if (arrival == Arrival::kGone || arrival == Arrival::kAborted)
       throw PeerLost("connection closed: a member is gone");
     if (base::Deadline::Clock::now() >= end)
@@ -54,9 +69,9 @@ void Turns::wait() {
           base::concat(
               "not every rank came within ",
               std::chrono::duration_cast<std::chrono::milliseconds>(deadline_.limit()).count(),
-              " ms; missing: ", list(missing)),
+              " ms; missing: ", list(missing())),
           "look at what those ranks are doing; if they are only slow, raise the timeout");
-    notice_(missing, waited);
+    notice_(missing(), waited);
   }
 }
 

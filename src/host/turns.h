@@ -27,9 +27,10 @@ class Turns {
   /// waited for.
   using Notice = std::function<void(const std::vector<int>& missing, std::chrono::seconds waited)>;
 
-  /// `interval` 0: no notices.
-  Turns(std::unique_ptr<Table> table, int rank, bool crowded, std::chrono::seconds interval,
-        Notice notice);
+  /// `names`: the numbers by which messages and notices tell of the members. `interval` 0: no
+  /// notices.
+  Turns(std::unique_ptr<Table> table, int rank, std::vector<int> names, bool crowded,
+        std::chrono::seconds interval, Notice notice);
 
   int rank() const { return rounds_.rank(); }
   int size() const { return rounds_.size(); }
@@ -52,8 +53,14 @@ class Turns {
   /// `abort` was called.
   void take(Place place = 0);
 
+  /// Collective. Whether `yes` holds on every member.
+  bool ask(bool yes);
+
   /// Where a member's data lie, as it told in the turn just taken.
   Place place_of(int rank) const { return rounds_.post_of(rank).place; }
+
+  /// Who has not come to the turn that was given up, by name.
+  std::vector<int> missing() const;
 
   /// What each member has told as its digest in the turn just taken.
   bool agrees(int rank) const { return rounds_.post_of(rank).digest == digest_; }
@@ -63,6 +70,7 @@ class Turns {
 
   std::unique_ptr<Table> table_;
   Rounds rounds_;
+  std::vector<int> names_;
   std::chrono::seconds interval_;
   Notice notice_;
   std::uint64_t digest_ = 0;

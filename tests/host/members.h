@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <numeric>
 #include <thread>
 #include <vector>
 
@@ -34,9 +35,11 @@ inline void on_members(int size, const std::function<void(Member&)>& body,
         const auto segment = rank == 0 ? made : Segment::open(made->path(), size, "test");
         const auto arena = rank == 0 ? first : std::make_shared<Arena>(segment, rank);
         const bool crowded = static_cast<int>(std::thread::hardware_concurrency()) < size;
+        std::vector<int> names(static_cast<std::size_t>(size));
+        std::iota(names.begin(), names.end(), 0);
         Member member{rank, size, arena,
                       std::make_shared<Turns>(std::make_unique<Table>(segment, place, rank, size),
-                                              rank, crowded, interval, notice)};
+                                              rank, std::move(names), crowded, interval, notice)};
         body(member);
       } catch (...) {
         errors[static_cast<std::size_t>(rank)] = std::current_exception();
