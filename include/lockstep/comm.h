@@ -17,7 +17,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <source_location>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -78,7 +77,7 @@ class Group {
   /// content is undefined. InternalError where the shared memory has no room, naming the bytes.
   at::Tensor empty(at::IntArrayRef sizes, at::TensorOptions options = {}) const;
 
-  using Where = std::source_location;
+  using Where = SourceLocation;
 
   /// Collective. Reduces `tensor` over all ranks, in place.
   Work all_reduce(at::Tensor tensor, ReduceOp op = ReduceOp::kSum, CallOptions = {},

@@ -17,6 +17,26 @@
 
 namespace lockstep {
 
+/// Where in the program a call was made, for messages. std::source_location, without what clang
+/// lacks of it before 16.
+class SourceLocation {
+ public:
+  constexpr SourceLocation() = default;
+  static constexpr SourceLocation current(const char* file = __builtin_FILE(),
+                                          std::uint_least32_t line = __builtin_LINE()) noexcept {
+    return {file, line};
+  }
+  constexpr const char* file_name() const noexcept { return file_; }
+  constexpr std::uint_least32_t line() const noexcept { return line_; }
+
+ private:
+  constexpr SourceLocation(const char* file, std::uint_least32_t line) noexcept
+      : file_(file), line_(line) {}
+
+  const char* file_ = "";
+  std::uint_least32_t line_ = 0;
+};
+
 /// Where in the job an error happened. What is not known stays empty and is left out of the text.
 struct ErrorContext {
   std::optional<int> rank;

@@ -175,7 +175,7 @@ void perform(Impl& impl, const Impl::Call& call, const Start& start, const Finis
 
 /// One collective: `start` makes the backend's call, `finish` completes the result.
 Work run(const std::shared_ptr<Impl>& impl, const Impl::Topic& topic, const CallOptions& options,
-         std::source_location where, Start start, Finish finish) {
+         SourceLocation where, Start start, Finish finish) {
   const Impl::Call call = impl->begin(topic, options, where);
   auto state = std::make_shared<Work::State>(Work::State{impl, call});
   try {
@@ -203,7 +203,7 @@ Work run(const std::shared_ptr<Impl>& impl, const Impl::Topic& topic, const Call
 
 /// One side of a transfer between two ranks. It waits for nobody else, so it is under way at once.
 Work run_point_to_point(const std::shared_ptr<Impl>& impl, const Impl::Topic& topic,
-                        const CallOptions& options, std::source_location where, const Start& start,
+                        const CallOptions& options, SourceLocation where, const Start& start,
                         Finish finish) {
   const Impl::Call call = impl->begin(topic, options, where);
   auto state = std::make_shared<Work::State>(Work::State{impl, call});

@@ -29,7 +29,7 @@ std::chrono::seconds notice_interval() {
   return std::chrono::seconds(*seconds);
 }
 
-std::string place_of(const std::source_location& where) {
+std::string place_of(const SourceLocation& where) {
   return concat("called at ", where.file_name(), ":", where.line());
 }
 
@@ -130,7 +130,7 @@ std::shared_ptr<host::Turns> Group::Impl::make_turns() {
 }
 
 Group::Impl::Call Group::Impl::begin(const Topic& topic, const CallOptions& options,
-                                     std::source_location where) {
+                                     SourceLocation where) {
   // Counting what concerns only some of the ranks apart keeps the collectives' numbers equal.
   Call call{{}, 0, where, base::Deadline::in(options.timeout.value_or(timeout))};
   host::CallRecord& record = call.record;

@@ -23,7 +23,7 @@ class Group::Impl {
   struct Call {
     host::CallRecord record;
     std::uint64_t number;  ///< of its record
-    std::source_location where;
+    SourceLocation where;
     base::Deadline deadline;
   };
 
@@ -38,7 +38,7 @@ class Group::Impl {
   };
 
   /// Numbers and records the call. Throws PeerLost when a member is already gone.
-  Call begin(const Topic& topic, const CallOptions& options, std::source_location where);
+  Call begin(const Topic& topic, const CallOptions& options, SourceLocation where);
 
   /// Collective. Before the backend's part of a call: all members are in the same one.
   void agree(const Call& call);
