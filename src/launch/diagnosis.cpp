@@ -45,11 +45,15 @@ std::string shared_memory_text() {
                 "--shm-size)");
 }
 
-// How the dynamic loader begins its complaint.
+// How the dynamic loader begins its complaints.
 constexpr const char* kMissingLibrary = "error while loading shared libraries: ";
+constexpr const char* kMissingSymbol = "symbol lookup error: ";
 
 std::string library_text(const WorkerOutcome& worker) {
   for (const std::string& line : worker.last_lines) {
+    if (line.find(kMissingSymbol) != std::string::npos)
+      return "a shared library is not of the version that the program was built with; look at "
+             "LD_LIBRARY_PATH, or build it again";
     const auto found = line.find(kMissingLibrary);
     if (found == std::string::npos) continue;
     const std::string rest = line.substr(found + std::string(kMissingLibrary).size());

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <random>
+#include <set>
 
 #include "base/deadline.h"
 #include "base/file.h"
@@ -19,10 +20,11 @@ using Bytes = std::vector<std::byte>;
 using base::Deadline;
 
 std::vector<Bytes> golden_files() {
-  std::vector<Bytes> files;
+  std::set<std::filesystem::path> paths;  // in an order that every machine has
   for (const auto& entry : std::filesystem::directory_iterator(LOCKSTEP_GOLDEN))
-    files.push_back(base::read_file(entry.path()));
-  std::ranges::sort(files);
+    paths.insert(entry.path());
+  std::vector<Bytes> files;
+  for (const auto& path : paths) files.push_back(base::read_file(path));
   return files;
 }
 

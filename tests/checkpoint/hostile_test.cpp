@@ -119,7 +119,8 @@ TEST(HostileTest, StoragesAreWhatTheirRecordsAre) {
 
 TEST(HostileTest, NestingIsBounded) {
   const std::size_t deep = 100'000;
-  EXPECT_THAT(load_pickle("\x80\x02" + std::string(deep, ']') + std::string(deep - 1, 'a') + "."),
+  EXPECT_THAT(load_pickle(base::concat("\x80\x02", std::string(deep, ']'),
+                                       std::string(deep - 1, 'a'), ".")),
               HasSubstr("nested deeper"));
   EXPECT_THAT(load_pickle(std::string("\x80\x02]q\0h\0a.", 9)), HasSubstr("nested deeper"));
 }
@@ -128,7 +129,8 @@ TEST(HostileTest, ReferencesDoNotMultiply) {
   // Ten references a level, twenty levels: 10^20 values from 500 bytes.
   EXPECT_THAT(load_pickle(nested(20, "]", 10)), HasSubstr("far beyond its own size"));
   // A text of one megabyte, a hundred thousand times.
-  const std::string text = "X" + std::string("\0\0\x10\0", 4) + std::string(1 << 20, 'x');
+  const std::string text =
+      base::concat("X", std::string("\0\0\x10\0", 4), std::string(1 << 20, 'x'));
   EXPECT_THAT(load_pickle(nested(1, text, 100'000)), HasSubstr("far beyond its own size"));
 }
 

@@ -92,4 +92,12 @@ TEST(DeathTest, AMissingLibraryIsNamed) {
   EXPECT_THAT(run.err, HasSubstr("shared library libtorch.so was not found"));
 }
 
+TEST(DeathTest, ALibraryOfAnotherVersionIsTold) {
+  const Finished run = run_shell(
+      {},
+      "echo 'prog: symbol lookup error: prog: undefined symbol: _ZN4c10d7Backend' >&2; exit 127");
+  EXPECT_EQ(run.code, 127);
+  EXPECT_THAT(run.err, HasSubstr("not of the version that the program was built with"));
+}
+
 }  // namespace lockstep::test
