@@ -73,16 +73,21 @@ Operation::Operation(std::shared_ptr<Communicator> communicator, const char* nam
     throw UsageError(concat("an earlier ", earlier,
                             " did not complete, and MPI cannot take one back: this group is over"),
                      "make a new group, or end the job");
+  if (communicator_->runtime_.ending()) throw std::runtime_error("this process ends");
   transfer_ = communicator_->runtime_.locked(
       [](const Module& module) { return module.open(kLargestCall); });
 }
 
 Operation::~Operation() {
+  Runtime& runtime = communicator_->runtime_;
+  // A message that nobody waited for may have arrived.
+  if (!done_ && !runtime.ending())
+    runtime.locked([&](const Module& module) { return module.progress(transfer_, &done_); });
   if (done_) {
-    communicator_->runtime_.locked([&](const Module& module) { module.close(transfer_); });
+    runtime.locked([&](const Module& module) { module.close(transfer_); });
   } else {
     communicator_->unfinished_ = name_;
-    communicator_->runtime_.abandon(std::move(buffers_));
+    runtime.abandon(std::move(buffers_));
   }
 }
 

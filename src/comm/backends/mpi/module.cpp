@@ -111,7 +111,8 @@ int in_parts(Transfer* transfer, std::int64_t count, bool receives, Start start)
 int start(Started* started) {
   int initialized = 0, provided = MPI_THREAD_SINGLE;
   MPI_Initialized(&initialized);
-  if (ended()) return MPI_ERR_OTHER;
+  started->over = ended();
+  if (started->over) return MPI_SUCCESS;
   if (initialized == 0) {
     if (const int code = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided);
         code != MPI_SUCCESS)

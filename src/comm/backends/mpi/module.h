@@ -31,6 +31,7 @@ struct Started {
   int size = 1;
   Threads threads = Threads::kOne;
   bool ours = false;  ///< initialised by this call, not by the program
+  bool over = false;  ///< the program has finalized it already
 };
 
 struct Members;   ///< ranks that communicate

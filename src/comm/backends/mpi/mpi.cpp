@@ -49,14 +49,17 @@ class Message : public c10d::Work {
   milliseconds limit_;
 };
 
-const at::Tensor& only(const Tensors& tensors) {
-  if (tensors.size() != 1)
-    throw UsageError(concat("MPI takes one tensor a call, not ", tensors.size()));
-  const at::Tensor& tensor = tensors.front();
+const at::Tensor& plain(const at::Tensor& tensor) {
   if (!tensor.is_cpu() || !tensor.is_contiguous())
     throw UsageError("MPI takes contiguous CPU tensors only",
                      "copy the tensor to the CPU, or choose another backend");
   return tensor;
+}
+
+const at::Tensor& only(const Tensors& tensors) {
+  if (tensors.size() != 1)
+    throw UsageError(concat("MPI takes one tensor a call, not ", tensors.size()));
+  return plain(tensors.front());
 }
 
 std::int64_t bytes_of(const at::Tensor& tensor) {
@@ -101,7 +104,7 @@ class Mpi : public c10d::Backend {
 
   Pending _reduce_scatter_base(at::Tensor& output, at::Tensor& input,
                                const c10d::ReduceScatterOptions& options) override {
-    const Reducible sum(apart(only({input}), only({output})), options.reduceOp);
+    const Reducible sum(apart(plain(input), plain(output)), options.reduceOp);
     const at::Tensor result = sum.room_for(output);
     Operation operation(communicator_, "reduce_scatter", bytes_of(input),
                         Tensors{sum.data(), result});
@@ -123,7 +126,7 @@ class Mpi : public c10d::Backend {
 
   Pending _allgather_base(at::Tensor& output, at::Tensor& input,
                           const c10d::AllgatherOptions& options) override {
-    const at::Tensor from = apart(only({input}), only({output}));
+    const at::Tensor from = apart(plain(input), plain(output));
     Operation operation(communicator_, "all_gather", bytes_of(output), Tensors{from, output});
     operation.start(&Module::all_gather, from.const_data_ptr(), output.data_ptr(), bytes_of(from));
     operation.wait(limit(options.timeout));
@@ -144,7 +147,7 @@ class Mpi : public c10d::Backend {
 
   Pending alltoall_base(at::Tensor& output, at::Tensor& input, Splits& output_rows,
                         Splits& input_rows, const c10d::AllToAllOptions& options) override {
-    const at::Tensor from = apart(only({input}), only({output}));
+    const at::Tensor from = apart(plain(input), plain(output));
     const Tensors inputs = parts(from, input_rows), outputs = parts(output, output_rows);
     Operation operation(communicator_, "all_to_all", bytes_of(output), Tensors{from, output});
     for (int step = 1; step < size_; ++step) {

@@ -96,7 +96,20 @@ Runtime& Runtime::instance() {
   if (const std::string reason = why_not(); !reason.empty()) throw UsageError(reason);
   // Never destroyed: MPI ends in an exit handler, and groups may outlive it.
   static Runtime* const runtime = new Runtime(*found().module);
+  runtime->require_use();
   return *runtime;
+}
+
+void Runtime::require_use() const {
+  if (started_.over)
+    throw UsageError("this program has finalized MPI already",
+                     "end the groups before MPI_Finalize, or leave both to lockstep");
+  if (started_.threads == Threads::kOne || started_.threads == Threads::kTheFirstOnly)
+    throw UsageError(concat("MPI was initialised with ", name_of(started_.threads),
+                            ", but a group's calls come from threads of its own"),
+                     started_.ours
+                         ? "use an MPI library built with thread support"
+                         : "ask for MPI_THREAD_MULTIPLE in the program's MPI_Init_thread");
 }
 
 Runtime::Runtime(const Module& module) : module_(&module) {
@@ -104,12 +117,6 @@ Runtime::Runtime(const Module& module) : module_(&module) {
   mpi_is_up();
   if (started_.ours)
     ::on_exit([](int status, void* self) { static_cast<Runtime*>(self)->end(status); }, this);
-  if (started_.threads == Threads::kOne || started_.threads == Threads::kTheFirstOnly)
-    throw UsageError(concat("MPI was initialised with ", name_of(started_.threads),
-                            ", but a group's calls come from threads of its own"),
-                     started_.ours
-                         ? "use an MPI library built with thread support"
-                         : "ask for MPI_THREAD_MULTIPLE in the program's MPI_Init_thread");
 }
 
 void Runtime::throw_error(const char* what, int code) {

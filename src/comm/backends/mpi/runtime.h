@@ -68,6 +68,7 @@ class Runtime {
 
  private:
   explicit Runtime(const Module& module);
+  void require_use() const;
   void end(int status) noexcept;
 
   const Module* module_;
