@@ -159,6 +159,21 @@ std::chrono::milliseconds time_left(const Impl::Call& call) {
   return std::max(call.deadline.remaining(), std::chrono::milliseconds(1));
 }
 
+/// Whether the other members learn of an error without this one's help.
+bool is_known_to_all(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const host::Disagreement&) {
+  } catch (const MismatchError&) {
+  } catch (const TimeoutError&) {
+  } catch (const PeerLost&) {
+  } catch (const UsageError&) {  // all have made the same call
+  } catch (...) {
+    return false;
+  }
+  return true;
+}
+
 /// The whole of a collective on a backend whose calls block.
 void perform(Impl& impl, const Impl::Call& call, const Start& start, const Finish& finish) {
   try {
@@ -168,6 +183,7 @@ void perform(Impl& impl, const Impl::Call& call, const Start& start, const Finis
     finish(impl);
     impl.end(call, true);
   } catch (...) {
+    if (impl.turns && !is_known_to_all(std::current_exception())) impl.turns->rounds().fail();
     impl.end(call, false);
     throw;
   }

@@ -13,9 +13,14 @@ namespace {
 
 using base::concat;
 
-/// Where the files of shared memory lie, for processes that cannot open each other's descriptors
-/// (containers with their own pids).
-std::string shared_folder() {
+constexpr const char* kFolderVariable = "LOCKSTEP_SHM_DIR";
+
+/// Where the user wants the file of the shared memory.
+std::string chosen_folder() { return base::Env::of_process().text(kFolderVariable).value_or(""); }
+
+/// Where it lies for processes that cannot open each other's descriptors (containers with their own
+/// pids).
+std::string usual_folder() {
   if (std::filesystem::is_directory("/dev/shm")) return "/dev/shm";
   return std::filesystem::temp_directory_path().string();
 }
@@ -112,8 +117,8 @@ HostMemory share_host_memory(Exchange& exchange, const std::vector<int>& host_of
                              std::chrono::milliseconds limit) {
   const Neighbours here = neighbours_of(rank, host_of_rank);
   HostMemory memory;
-  if (!attempt(exchange, here, "", memory, limit))
-    attempt(exchange, here, shared_folder(), memory, limit);
+  if (!attempt(exchange, here, chosen_folder(), memory, limit))
+    attempt(exchange, here, usual_folder(), memory, limit);
   if (memory.segment) return memory;
   HostMemory own = own_memory(rank);
   if (!memory.why_not.empty()) own.why_not = memory.why_not;

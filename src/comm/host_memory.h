@@ -20,7 +20,8 @@ struct HostMemory {
   std::map<int, std::shared_ptr<host::Recorder>> recorders;
 };
 
-/// Collective over the world. `host_of_rank`: equal numbers are one host.
+/// Collective over the world. `host_of_rank`: equal numbers are one host. The memory is anonymous,
+/// or a file in the folder LOCKSTEP_SHM_DIR, or where neither can be shared a file in /dev/shm.
 HostMemory share_host_memory(Exchange& exchange, const std::vector<int>& host_of_rank, int rank,
                              std::chrono::milliseconds limit);
 

@@ -21,6 +21,7 @@ struct Rounds::Seat {
   Post posts[2];  ///< by the round's parity
   alignas(64) std::atomic<std::uint32_t> rings;
   std::atomic<std::uint32_t> asleep;  ///< how many of its threads
+  std::atomic<std::uint32_t> failed;
 };
 
 std::size_t Rounds::bytes_needed(int size) {
@@ -55,8 +56,10 @@ Arrival Rounds::look() noexcept {
   if (first_missing_ == size_) return Arrival::kAll;
   if (aborted_.load(std::memory_order_seq_cst)) return Arrival::kAborted;
   for (int other = first_missing_; other < size_; ++other) {
+    const bool failed = seat(other).failed.load(std::memory_order_seq_cst) != 0;
     const bool gone = gone_[static_cast<std::size_t>(other)].load(std::memory_order_seq_cst);
-    if (gone && seat(other).round.load(std::memory_order_seq_cst) < round_) return Arrival::kGone;
+    if ((!failed && !gone) || seat(other).round.load(std::memory_order_seq_cst) >= round_) continue;
+    return failed ? Arrival::kFailed : Arrival::kGone;
   }
   return Arrival::kLate;
 }
@@ -109,6 +112,12 @@ std::vector<int> Rounds::missing() const {
 
 std::uint64_t Rounds::rounds_of(int rank) const {
   return seat(rank).round.load(std::memory_order_acquire);
+}
+
+void Rounds::fail() noexcept {
+  seat(rank_).failed.store(1, std::memory_order_seq_cst);
+  for (int other = 0; other < size_; ++other)
+    if (other != rank_) wake(other);
 }
 
 void Rounds::abort() noexcept {

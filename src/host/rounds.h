@@ -19,7 +19,8 @@ struct Post {
 enum class Arrival {
   kAll,      ///< every member has come
   kLate,     ///< the time is over
-  kGone,     ///< a member that has not come never will
+  kGone,     ///< a member that has not come never will: it has left
+  kFailed,   ///< or it could not go on, and its own error says why
   kAborted,  ///< `abort` was called
 };
 
@@ -76,6 +77,9 @@ class Rounds {
 
   /// How many rounds the member has come to.
   std::uint64_t rounds_of(int rank) const;
+
+  /// This member cannot go on: whoever waits for it, in whatever process, waits no longer.
+  void fail() noexcept;
 
   /// Ends the wait under way and all later ones, in this process.
   void abort() noexcept;

@@ -62,6 +62,9 @@ void Turns::wait() {
       return;
     }
     unfinished_ = true;
+    if (arrival == Arrival::kFailed)
+      throw InternalError(base::concat("rank ", list(missing()), " could not go on"),
+                          "its own error says why");
     if (arrival == Arrival::kGone || arrival == Arrival::kAborted)
       throw PeerLost("connection closed: a member is gone");
     if (base::Deadline::Clock::now() >= end)

@@ -50,7 +50,7 @@ class Turns {
   /// Comes to the next turn and waits until all have. Throws Disagreement on every member when not
   /// all came with one digest; TimeoutError naming the missing, after which the turn can still
   /// complete: the next one begins by waiting for it; PeerLost when a missing member has left or
-  /// `abort` was called.
+  /// `abort` was called; InternalError when one could not go on.
   void take(Place place = 0);
 
   /// Collective. Whether `yes` holds on every member.

@@ -2,7 +2,10 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <filesystem>
+
 #include "comm/conformance.h"
+#include "comm/group_impl.h"
 #include "comm/ranks.h"
 #include "support/message_of.h"
 
@@ -88,6 +91,37 @@ TEST(GroupTest, SubGroupsInUnlikeOrderAreAMismatchAtOnce) {
           }),
       MismatchError);
   EXPECT_EQ(found, 2);
+}
+
+TEST(GroupTest, ManyGroupsComeAndGoAndLeaveNothing) {
+  const auto open_descriptors = [] {
+    const std::filesystem::directory_iterator begin("/proc/self/fd"), end;
+    return std::distance(begin, end);
+  };
+  const auto threads = [] {
+    const std::filesystem::directory_iterator begin("/proc/self/task"), end;
+    return std::distance(begin, end);
+  };
+  on_ranks(2, [&](Group& world) {
+    const auto& arena = world.impl()->world->host_memory.arena;
+    const auto use_one = [&] {
+      const auto group = world.new_group({0, 1}, "shm");
+      at::Tensor sum = group->empty({1000}).fill_(1);
+      group->all_reduce(sum, ReduceOp::kSum, {.async_op = true}).wait();
+      ASSERT_EQ(sum[999].item<float>(), 2);
+    };
+    use_one();
+    world.barrier();
+    const auto descriptors_before = open_descriptors();
+    const auto threads_before = threads();
+    const auto bytes_before = arena->in_use();
+    for (int i = 0; i < 1000; ++i) use_one();
+    world.barrier();
+    EXPECT_EQ(open_descriptors(), descriptors_before);
+    EXPECT_EQ(threads(), threads_before);
+    EXPECT_EQ(arena->in_use(), bytes_before);
+    world.barrier();
+  });
 }
 
 TEST(GroupTest, ABarrierNamesWhoIsMissing) {

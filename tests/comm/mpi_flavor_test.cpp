@@ -35,9 +35,9 @@ TEST(MpiFlavorTest, AProgramsOwnMpiIsKnownByItsVersion) {
 }
 
 TEST(MpiFlavorTest, AGivenModuleIsTheOnlyCandidate) {
-  const Env file({{"LOCKSTEP_MPI_MODULE", "/opt/lib/mine.so"}});
+  const Env file(Variables{{"LOCKSTEP_MPI_MODULE", "/opt/lib/mine.so"}});
   EXPECT_THAT(module_candidates(Flavor::kMpich, file, "/usr/bin"), ElementsAre("/opt/lib/mine.so"));
-  const Env folder({{"LOCKSTEP_MPI_MODULE", "/opt/lib"}});
+  const Env folder(Variables{{"LOCKSTEP_MPI_MODULE", "/opt/lib"}});
   EXPECT_THAT(module_candidates(Flavor::kMpich, folder, "/usr/bin"),
               ElementsAre("/opt/lib/liblockstep_mpi_mpich.so"));
   const auto found = module_candidates(Flavor::kOpenMpi, Env(Variables{}), "/opt/bin");

@@ -36,7 +36,7 @@ void say(const std::string& line) {
   std::fflush(stdout);
 }
 
-// Arguments: "kill", or the code to exit with.
+// Arguments: "kill", "segv", or the code to exit with.
 const ChildProgram reducing("reduce-until-one-goes", [](int, char** argv) {
   // The launcher stops the survivors; here they are to live on until they know by themselves.
   std::signal(SIGTERM, SIG_IGN);
@@ -47,6 +47,7 @@ const ChildProgram reducing("reduce-until-one-goes", [](int, char** argv) {
       if (step == kStepsBefore && world.rank() == kVictim) {
         say(concat("gone at ", milliseconds_now()));
         if (std::string(argv[1]) == "kill") ::raise(SIGKILL);
+        if (std::string(argv[1]) == "segv") ::raise(SIGSEGV);
         std::exit(static_cast<int>(base::parse_number(argv[1]).value_or(1)));
       }
       world.all_reduce(tensor, ReduceOp::kAvg);
@@ -105,6 +106,19 @@ TEST(LossTest, Row2AnExitCodeIsKeptAndSurvivorsUnwind) {
   expect_prompt_and_typed(story);
   EXPECT_EQ(story.end.code, 3);
   EXPECT_THAT(story.end.err, HasSubstr("lockstep: rank 2 failed: ended with exit code 3"));
+}
+
+TEST(LossTest, Row27ARankThatEndsInOrderACallShortIsNamedWithItsLastCall) {
+  const Story story = run_four("0");
+  EXPECT_EQ(story.noticed_after.size(), 3u) << story.end.out << story.end.err;
+  EXPECT_THAT(story.end.out, HasSubstr("has left the group"));
+  EXPECT_THAT(story.end.out, HasSubstr(concat("last call: all_reduce #", kStepsBefore, " ")));
+}
+
+TEST(LossTest, AFaultInMemoryIsToldAsOne) {
+  const Story story = run_four("segv");
+  expect_prompt_and_typed(story);
+  EXPECT_EQ(story.end.code, 128 + SIGSEGV);
 }
 
 }  // namespace lockstep::test

@@ -96,6 +96,24 @@ TEST(TurnsTest, AMemberThatIsGoneEndsTheWaitButNotWhatItHasTakenPartIn) {
   });
 }
 
+TEST(TurnsTest, AMemberThatCannotGoOnIsToldToTheOthers) {
+  std::atomic<int> told = 0;
+  on_members(3, [&](Member& member) {
+    member.turns->begin(1, soon());
+    if (member.rank == 2) {
+      member.turns->rounds().fail();
+      return;
+    }
+    try {
+      member.turns->take();
+    } catch (const InternalError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("rank 2 could not go on"));
+      ++told;
+    }
+  });
+  EXPECT_EQ(told, 2);
+}
+
 TEST(TurnsTest, AbortEndsAWaitThatSleeps) {
   on_members(2, [&](Member& member) {
     if (member.rank == 1) return;
