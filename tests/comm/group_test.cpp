@@ -105,7 +105,7 @@ TEST(GroupTest, ManyGroupsComeAndGoAndLeaveNothing) {
   on_ranks(2, [&](Group& world) {
     const auto& arena = world.impl()->world->host_memory.arena;
     const auto use_one = [&] {
-      const auto group = world.new_group({0, 1}, "shm");
+      auto group = world.new_group({0, 1}, "shm");
       at::Tensor sum = group->empty({1000}).fill_(1);
       group->all_reduce(sum, ReduceOp::kSum, {.async_op = true}).wait();
       ASSERT_EQ(sum[999].item<float>(), 2);
