@@ -66,7 +66,7 @@ class Group {
   int rank() const;
   int size() const;
   const std::string& name() const;
-  /// "gloo", "solo" (a group of one), ...
+  /// "shm", "gloo", "solo" (a group of one), "cpu:shm,cuda:nccl", ...
   const std::string& backend() const;
   std::chrono::milliseconds timeout() const;
   /// The ranks of this group's members in the world, by rank in this group.
@@ -150,7 +150,9 @@ class Group {
 /// launcher made: lockstep run, torchrun, mpirun, srun or Kubernetes; without one it is a world of
 /// one.
 struct InitOptions {
-  /// "auto", "gloo", "mpi". Auto: the fastest that serves this machine's tensors.
+  /// "auto", a backend's name ("shm", "hierarchical", "gloo", "mpi", "nccl"), or one for each
+  /// device
+  /// ("cpu:shm,cuda:nccl"). Auto: the fastest for the CPU, and nccl for CUDA tensors.
   std::string backend = "auto";
   /// "env://", "tcp://host:port" (rank 0 listens there), or "file:///shared/path" (a file that must
   /// not exist).

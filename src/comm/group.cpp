@@ -38,7 +38,7 @@ void require(bool holds, const Impl& impl, const char* op, const std::string& ha
   context.rank = impl.rank;
   context.world_size = impl.size;
   context.op = op;
-  context.backend = impl.backend_name;
+  context.backend = impl.backends->text();
   throw UsageError(happened, remedy, context);
 }
 
@@ -118,10 +118,10 @@ const char* name_of(ReduceOp op) {
 }
 
 /// What the backend computes. One that cannot average sums, and `finish_average` divides.
-c10d::ReduceOp transfer_op(ReduceOp op, const Impl& impl) {
+c10d::ReduceOp transfer_op(ReduceOp op, const comm::Served& served) {
   switch (op) {
     case ReduceOp::kAvg:
-      return impl.entry->averages ? c10d::ReduceOp::AVG : c10d::ReduceOp::SUM;
+      return served.entry->averages ? c10d::ReduceOp::AVG : c10d::ReduceOp::SUM;
     case ReduceOp::kSum:
       return c10d::ReduceOp::SUM;
     case ReduceOp::kProduct:
@@ -140,19 +140,19 @@ c10d::ReduceOp transfer_op(ReduceOp op, const Impl& impl) {
   throw InternalError("unknown ReduceOp");
 }
 
-void finish_average(const at::Tensor& sum, ReduceOp op, const Impl& impl) {
-  if (op != ReduceOp::kAvg || impl.size == 1 || impl.entry->averages) return;
+void finish_average(const at::Tensor& sum, ReduceOp op, const comm::Served& served) {
+  if (op != ReduceOp::kAvg || served.size == 1 || served.entry->averages) return;
   if (at::isIntegralType(sum.scalar_type(), /*includeBool=*/false)) {
-    sum.div_(impl.size, "trunc");
+    sum.div_(served.size, "trunc");
   } else {
-    sum.div_(impl.size);
+    sum.div_(served.size);
   }
 }
 
 using Pending = c10::intrusive_ptr<c10d::Work>;
 /// Makes the backend's call, with the time that is left for it.
-using Start = std::function<Pending(Impl&, std::chrono::milliseconds)>;
-using Finish = std::function<void(const Impl&)>;
+using Start = std::function<Pending(const comm::Served&, std::chrono::milliseconds)>;
+using Finish = std::function<void(const comm::Served&)>;
 
 std::chrono::milliseconds time_left(const Impl::Call& call) {
   // To c10d a limit of 0 means none.
@@ -178,9 +178,10 @@ bool is_known_to_all(const std::exception_ptr& error) {
 void perform(Impl& impl, const Impl::Call& call, const Start& start, const Finish& finish) {
   try {
     impl.agree(call);
-    const Pending pending = start(impl, time_left(call));
+    const comm::Served& served = impl.backends->on(call.device);
+    const Pending pending = start(served, time_left(call));
     if (pending) pending->wait(time_left(call));
-    finish(impl);
+    finish(served);
     impl.end(call, true);
   } catch (...) {
     if (impl.turns && !is_known_to_all(std::current_exception())) impl.turns->rounds().fail();
@@ -195,10 +196,11 @@ Work run(const std::shared_ptr<Impl>& impl, const Impl::Topic& topic, const Call
   const Impl::Call call = impl->begin(topic, options, where);
   auto state = std::make_shared<Work::State>(Work::State{impl, call});
   try {
-    if (impl->entry->on_stream) {
+    if (impl->backends->entry(call.device).on_stream) {
       impl->agree(call);
-      state->pending = start(*impl, time_left(call));
-      state->finish = [impl, finish = std::move(finish)] { finish(*impl); };
+      const comm::Served& served = impl->backends->on(call.device);
+      state->pending = start(served, time_left(call));
+      state->finish = [served, finish = std::move(finish)] { finish(served); };
     } else if (options.async_op && impl->size > 1) {
       state->operation = std::make_shared<comm::Operation>();
       state->operation->run = [impl, call, start = std::move(start), finish = std::move(finish)] {
@@ -224,12 +226,13 @@ Work run_point_to_point(const std::shared_ptr<Impl>& impl, const Impl::Topic& to
   const Impl::Call call = impl->begin(topic, options, where);
   auto state = std::make_shared<Work::State>(Work::State{impl, call});
   try {
-    state->pending = start(*impl, time_left(call));
+    const comm::Served& served = impl->backends->on(call.device);
+    state->pending = start(served, time_left(call));
+    state->finish = [served, finish = std::move(finish)] { finish(served); };
   } catch (...) {
     impl->end(call, false);
     std::rethrow_exception(impl->translate(std::current_exception(), call));
   }
-  state->finish = [impl, finish = std::move(finish)] { finish(*impl); };
   Work work(std::move(state));
   if (!options.async_op) work.wait();
   return work;
@@ -240,15 +243,17 @@ Work run_point_to_point(const std::shared_ptr<Impl>& impl, const Impl::Topic& to
 int Group::rank() const { return impl_->rank; }
 int Group::size() const { return impl_->size; }
 const std::string& Group::name() const { return impl_->name; }
-const std::string& Group::backend() const { return impl_->backend_name; }
+const std::string& Group::backend() const { return impl_->backends->text(); }
 std::chrono::milliseconds Group::timeout() const { return impl_->timeout; }
 const std::vector<int>& Group::world_ranks() const { return impl_->world_ranks; }
-const c10::intrusive_ptr<c10d::Backend>& Group::c10d_backend() const { return impl_->backend; }
+const c10::intrusive_ptr<c10d::Backend>& Group::c10d_backend() const {
+  return impl_->backends->first().backend;
+}
 const c10::intrusive_ptr<c10d::Store>& Group::c10d_store() const { return impl_->store; }
 
 at::Tensor Group::empty(at::IntArrayRef sizes, at::TensorOptions options) const {
   const auto& arena = impl_->world->host_memory.arena;
-  if (!impl_->turns || !impl_->entry->shares_memory || !options.device().is_cpu())
+  if (!impl_->turns || !impl_->backends->first().entry->shares_memory || !options.device().is_cpu())
     return at::empty(sizes, options);
   const std::size_t bytes = options.dtype().itemsize() * c10::multiply_integers(sizes);
   const auto memory = host::allocate_shared(arena, bytes);
@@ -261,15 +266,15 @@ Work Group::all_reduce(at::Tensor tensor, ReduceOp op, CallOptions options, Wher
   const Flat flat(tensor);
   return run(
       impl_, {.op = "all_reduce", .tensor = &tensor, .reduce_op = name_of(op)}, options, where,
-      [flat, op](Impl& impl, auto limit) {
+      [flat, op](const comm::Served& on, auto limit) {
         c10d::AllreduceOptions settings;
-        settings.reduceOp = transfer_op(op, impl);
+        settings.reduceOp = transfer_op(op, on);
         settings.timeout = limit;
         std::vector<at::Tensor> tensors{flat.data};
-        return impl.backend->allreduce(tensors, settings);
+        return on.backend->allreduce(tensors, settings);
       },
-      [flat, op](const Impl& impl) {
-        finish_average(flat.data, op, impl);
+      [flat, op](const comm::Served& on) {
+        finish_average(flat.data, op, on);
         flat.give_back();
       });
 }
@@ -280,14 +285,14 @@ Work Group::broadcast(at::Tensor tensor, int root, CallOptions options, Where wh
   const Flat flat(tensor);
   return run(
       impl_, {.op = "broadcast", .tensor = &tensor, .root = root}, options, where,
-      [flat, root](Impl& impl, auto limit) {
+      [flat, root](const comm::Served& on, auto limit) {
         c10d::BroadcastOptions settings;
         settings.rootRank = root;
         settings.timeout = limit;
         std::vector<at::Tensor> tensors{flat.data};
-        return impl.backend->broadcast(tensors, settings);
+        return on.backend->broadcast(tensors, settings);
       },
-      [flat](const Impl&) { flat.give_back(); });
+      [flat](const comm::Served&) { flat.give_back(); });
 }
 
 Work Group::reduce(at::Tensor tensor, int root, ReduceOp op, CallOptions options, Where where) {
@@ -300,17 +305,17 @@ Work Group::reduce(at::Tensor tensor, int root, ReduceOp op, CallOptions options
   return run(
       impl_, {.op = "reduce", .tensor = &tensor, .reduce_op = name_of(op), .root = root}, options,
       where,
-      [flat, root, op](Impl& impl, auto limit) {
+      [flat, root, op](const comm::Served& on, auto limit) {
         c10d::ReduceOptions settings;
-        settings.reduceOp = transfer_op(op, impl);
+        settings.reduceOp = transfer_op(op, on);
         settings.rootRank = root;
         settings.timeout = limit;
         std::vector<at::Tensor> tensors{flat.data};
-        return impl.backend->reduce(tensors, settings);
+        return on.backend->reduce(tensors, settings);
       },
-      [flat, op, is_root](const Impl& impl) {
+      [flat, op, is_root](const comm::Served& on) {
         if (!is_root) return;
-        finish_average(flat.data, op, impl);
+        finish_average(flat.data, op, on);
         flat.give_back();
       });
 }
@@ -320,13 +325,13 @@ Work Group::all_gather(at::Tensor output, at::Tensor input, CallOptions options,
   const Flat from(input), to(output);
   return run(
       impl_, {.op = "all_gather", .tensor = &input}, options, where,
-      [from, to](Impl& impl, auto limit) {
+      [from, to](const comm::Served& on, auto limit) {
         c10d::AllgatherOptions settings;
         settings.timeout = limit;
         at::Tensor target = to.data.view(-1), source = from.data.view(-1);
-        return impl.backend->_allgather_base(target, source, settings);
+        return on.backend->_allgather_base(target, source, settings);
       },
-      [to](const Impl&) { to.give_back(); });
+      [to](const comm::Served&) { to.give_back(); });
 }
 
 Work Group::reduce_scatter(at::Tensor output, at::Tensor input, ReduceOp op, CallOptions options,
@@ -336,15 +341,15 @@ Work Group::reduce_scatter(at::Tensor output, at::Tensor input, ReduceOp op, Cal
   const Flat from(input), to(output);
   return run(
       impl_, {.op = "reduce_scatter", .tensor = &input, .reduce_op = name_of(op)}, options, where,
-      [from, to, op](Impl& impl, auto limit) {
+      [from, to, op](const comm::Served& on, auto limit) {
         c10d::ReduceScatterOptions settings;
-        settings.reduceOp = transfer_op(op, impl);
+        settings.reduceOp = transfer_op(op, on);
         settings.timeout = limit;
         at::Tensor target = to.data.view(-1), source = from.data.view(-1);
-        return impl.backend->_reduce_scatter_base(target, source, settings);
+        return on.backend->_reduce_scatter_base(target, source, settings);
       },
-      [to, op](const Impl& impl) {
-        finish_average(to.data, op, impl);
+      [to, op](const comm::Served& on) {
+        finish_average(to.data, op, on);
         to.give_back();
       });
 }
@@ -374,14 +379,14 @@ Work Group::all_to_all(at::Tensor output, at::Tensor input, std::vector<std::int
   const Flat from(input), to(output);
   return run(
       impl_, {.op = "all_to_all", .tensor = &input, .any_shape = true}, options, where,
-      [=](Impl& impl, auto limit) {
+      [=](const comm::Served& on, auto limit) {
         c10d::AllToAllOptions settings;
         settings.timeout = limit;
         at::Tensor target = to.data, source = from.data;
         std::vector<std::int64_t> target_rows = output_rows, source_rows = input_rows;
-        return impl.backend->alltoall_base(target, source, target_rows, source_rows, settings);
+        return on.backend->alltoall_base(target, source, target_rows, source_rows, settings);
       },
-      [to](const Impl&) { to.give_back(); });
+      [to](const comm::Served&) { to.give_back(); });
 }
 
 Work Group::gather(std::vector<at::Tensor> outputs, at::Tensor input, int root, CallOptions options,
@@ -392,16 +397,16 @@ Work Group::gather(std::vector<at::Tensor> outputs, at::Tensor input, int root, 
   const std::vector<Flat> to(outputs.begin(), outputs.end());
   return run(
       impl_, {.op = "gather", .tensor = &input, .root = root}, options, where,
-      [from, to, root](Impl& impl, auto limit) {
+      [from, to, root](const comm::Served& on, auto limit) {
         c10d::GatherOptions settings;
         settings.rootRank = root;
         settings.timeout = limit;
         std::vector<std::vector<at::Tensor>> targets(to.empty() ? 0 : 1);
         for (const Flat& flat : to) targets[0].push_back(flat.data);
         std::vector<at::Tensor> sources{from.data};
-        return impl.backend->gather(targets, sources, settings);
+        return on.backend->gather(targets, sources, settings);
       },
-      [to](const Impl&) {
+      [to](const comm::Served&) {
         for (const Flat& flat : to) flat.give_back();
       });
 }
@@ -414,16 +419,16 @@ Work Group::scatter(at::Tensor output, std::vector<at::Tensor> inputs, int root,
   const std::vector<Flat> from(inputs.begin(), inputs.end());
   return run(
       impl_, {.op = "scatter", .tensor = &output, .root = root}, options, where,
-      [from, to, root](Impl& impl, auto limit) {
+      [from, to, root](const comm::Served& on, auto limit) {
         c10d::ScatterOptions settings;
         settings.rootRank = root;
         settings.timeout = limit;
         std::vector<std::vector<at::Tensor>> sources(from.empty() ? 0 : 1);
         for (const Flat& flat : from) sources[0].push_back(flat.data);
         std::vector<at::Tensor> targets{to.data};
-        return impl.backend->scatter(targets, sources, settings);
+        return on.backend->scatter(targets, sources, settings);
       },
-      [to](const Impl&) { to.give_back(); });
+      [to](const comm::Served&) { to.give_back(); });
 }
 
 Work Group::send(at::Tensor tensor, int to, int tag, CallOptions options, Where where) {
@@ -434,11 +439,11 @@ Work Group::send(at::Tensor tensor, int to, int tag, CallOptions options, Where 
   const Flat flat(tensor);
   return run_point_to_point(
       impl_, {.op = "send", .tensor = &tensor, .root = to, .of_all = false}, options, where,
-      [flat, to, tag](Impl& impl, auto) {
+      [flat, to, tag](const comm::Served& on, auto) {
         std::vector<at::Tensor> tensors{flat.data};
-        return impl.backend->send(tensors, to, tag);
+        return on.backend->send(tensors, to, tag);
       },
-      [flat](const Impl&) {});
+      [flat](const comm::Served&) {});
 }
 
 Work Group::recv(at::Tensor tensor, int from, int tag, CallOptions options, Where where) {
@@ -449,11 +454,11 @@ Work Group::recv(at::Tensor tensor, int from, int tag, CallOptions options, Wher
   const Flat flat(tensor);
   return run_point_to_point(
       impl_, {.op = "recv", .tensor = &tensor, .root = from, .of_all = false}, options, where,
-      [flat, from, tag](Impl& impl, auto) {
+      [flat, from, tag](const comm::Served& on, auto) {
         std::vector<at::Tensor> tensors{flat.data};
-        return impl.backend->recv(tensors, from, tag);
+        return on.backend->recv(tensors, from, tag);
       },
-      [flat](const Impl&) { flat.give_back(); });
+      [flat](const comm::Served&) { flat.give_back(); });
 }
 
 void Group::barrier(CallOptions options, Where where) {
@@ -462,7 +467,7 @@ void Group::barrier(CallOptions options, Where where) {
   try {
     impl_->progress.run([&] {
       impl_->agree(call);
-      if (impl_->entry->checks_itself) impl_->turns->take();
+      if (impl_->backends->entry(call.device).checks_itself) impl_->turns->take();
     });
     impl_->end(call, true);
   } catch (...) {

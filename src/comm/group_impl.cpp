@@ -66,12 +66,10 @@ Group::Impl::Impl(std::shared_ptr<comm::World> the_world, std::string the_name,
   context.turns = turns;
   context.arena = world->host_memory.arena;
   context.no_memory = world->host_memory.why_not;
-  entry = &comm::choose_backend(backend_wanted, context);
-  backend_name = entry->name;
-  backend = entry->create(context);
+  backends = std::make_shared<comm::DeviceBackends>(backend_wanted, std::move(context));
   // The listener owns what it touches: it may still be running when this group ends.
   subscription_ =
-      world->membership.subscribe([backend = backend, turns = turns, members = world_ranks,
+      world->membership.subscribe([backends = backends, turns = turns, members = world_ranks,
                                    neighbours = hosts.neighbours](const comm::Loss& loss) {
         const auto at = std::find(members.begin(), members.end(), loss.member.rank);
         if (at == members.end()) return;
@@ -79,7 +77,7 @@ Group::Impl::Impl(std::shared_ptr<comm::World> the_world, std::string the_name,
         // died has not.
         if (loss.how == rendezvous::Departure::kLost) {
           if (turns) turns->rounds().abort();
-          backend->abort();
+          backends->abort();
         } else if (turns) {
           const auto seat = std::find(neighbours.begin(), neighbours.end(), at - members.begin());
           if (seat != neighbours.end())
@@ -132,7 +130,9 @@ std::shared_ptr<host::Turns> Group::Impl::make_turns() {
 Group::Impl::Call Group::Impl::begin(const Topic& topic, const CallOptions& options,
                                      SourceLocation where) {
   // Counting what concerns only some of the ranks apart keeps the collectives' numbers equal.
-  Call call{{}, 0, where, base::Deadline::in(options.timeout.value_or(timeout))};
+  const c10::DeviceType device =
+      topic.tensor == nullptr ? c10::DeviceType::CPU : topic.tensor->device().type();
+  Call call{{}, 0, device, where, base::Deadline::in(options.timeout.value_or(timeout))};
   host::CallRecord& record = call.record;
   record.sequence = ++(topic.of_all ? sequence_ : sequence_of_some_);
   host::set_text(record.op, topic.op);
@@ -140,7 +140,11 @@ Group::Impl::Call Group::Impl::begin(const Topic& topic, const CallOptions& opti
   host::set_text(record.reduce_op, topic.reduce_op);
   record.root = topic.root;
   if (topic.tensor != nullptr) {
-    host::set_text(record.dtype, comm::dtype_name(topic.tensor->scalar_type()));
+    const auto dtype = comm::dtype_name(topic.tensor->scalar_type());
+    if (topic.tensor->is_cpu())
+      host::set_text(record.dtype, dtype);
+    else
+      host::set_text(record.dtype, concat(topic.tensor->device().type(), " ", dtype));
     if (!topic.any_shape) host::set_dims(record, topic.tensor->sizes());
   }
   host::set_text(record.tag, options.tag);
@@ -157,7 +161,7 @@ Group::Impl::Call Group::Impl::begin(const Topic& topic, const CallOptions& opti
 
 void Group::Impl::agree(const Call& call) {
   if (size == 1) return;
-  if (entry->checks_itself)
+  if (backends->entry(call.device).checks_itself)
     agreement_->prepare(call.record, call.deadline);
   else
     agreement_->reach(call.record, call.deadline);
@@ -197,7 +201,7 @@ ErrorContext Group::Impl::context(const Call& call) const {
   context.world_size = size;
   context.op = call.record.op;
   context.sequence = call.record.sequence;
-  context.backend = backend_name;
+  context.backend = backends->text();
   context.elapsed = call.deadline.elapsed();
   return context;
 }
@@ -221,7 +225,7 @@ std::exception_ptr Group::Impl::recorded(const std::exception_ptr& error, const 
                         {.op = call.record.op,
                          .sequence = call.record.sequence,
                          .group = call.record.group,
-                         .backend = backend_name,
+                         .backend = backends->text(),
                          .members = world_ranks});
 }
 
@@ -241,7 +245,10 @@ std::exception_ptr Group::Impl::kind_of(const std::exception_ptr& error, const C
   } catch (const Error& known) {
     if (const auto loss = loss_behind(known.what()))
       return std::make_exception_ptr(peer_lost(*loss, call));
-    return error;
+    if (dynamic_cast<const InternalError*>(&known) == nullptr || known.context().sequence)
+      return error;
+    return std::make_exception_ptr(InternalError(
+        concat(known.happened(), " (", place_of(call.where), ")"), known.remedy(), context(call)));
   } catch (const std::exception& foreign) {
     std::string text = foreign.what();
     text = text.substr(0, text.find("\nException raised from"));

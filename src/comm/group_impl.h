@@ -4,9 +4,9 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include "comm/agreement.h"
+#include "comm/device_backends.h"
 #include "comm/exchange.h"
 #include "comm/progress.h"
-#include "comm/registry.h"
 #include "comm/witness.h"
 #include "comm/world.h"
 #include "lockstep/comm.h"
@@ -22,7 +22,8 @@ class Group::Impl {
   /// One call as this rank made it: what errors tell and, across ranks, what must agree.
   struct Call {
     host::CallRecord record;
-    std::uint64_t number;  ///< of its record
+    std::uint64_t number;    ///< of its record
+    c10::DeviceType device;  ///< of its tensor
     SourceLocation where;
     base::Deadline deadline;
   };
@@ -62,9 +63,7 @@ class Group::Impl {
   comm::Exchange exchange;
   comm::GroupHosts hosts;
   std::shared_ptr<host::Turns> turns;  ///< of this host's members; null when they share no memory
-  const comm::BackendEntry* entry = nullptr;
-  std::string backend_name;
-  c10::intrusive_ptr<c10d::Backend> backend;
+  std::shared_ptr<comm::DeviceBackends> backends;
 
  private:
   comm::GroupHosts find_hosts() const;

@@ -66,7 +66,7 @@ std::optional<Group> Group::new_group(const std::vector<int>& ranks, const std::
   for (const int member : ranks)
     world_ranks.push_back(impl_->world_ranks[static_cast<std::size_t>(member)]);
   comm::World& world = *impl_->world;
-  const std::string wanted = backend.empty() ? impl_->backend_name : backend;
+  const std::string wanted = backend.empty() ? impl_->backends->wanted() : backend;
   const std::chrono::milliseconds limit = timeout.value_or(impl_->timeout);
   try {
     agree(world, world_ranks, text_of(world_ranks, wanted), impl_->timeout);

@@ -45,6 +45,12 @@ void check_backend_name(const std::string& name) {
                    base::concat("choose auto or one of: ", known));
 }
 
+const BackendEntry& entry_called(const std::string& name) {
+  for (const BackendEntry& entry : backends())
+    if (name == entry.name) return entry;
+  throw InternalError(base::concat("there is no backend '", name, "'"));
+}
+
 const BackendEntry& choose_backend(const std::string& name, const BackendContext& context) {
   // A group of one has nobody to talk to, whatever the backend's name.
   if (context.size == 1) return backends().front();

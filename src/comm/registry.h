@@ -54,6 +54,9 @@ const std::vector<BackendEntry>& backends();
 /// Throws UsageError, naming the backends there are, when `name` is none of them nor "auto".
 void check_backend_name(const std::string& name);
 
+/// The row called `name`, which is one of them.
+const BackendEntry& entry_called(const std::string& name);
+
 /// The backend called `name`, or with "auto" the first that can serve the group.
 /// Throws UsageError naming the backends there are, or saying why this one cannot run here.
 const BackendEntry& choose_backend(const std::string& name, const BackendContext& context);

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/route.h"
 #include "base/user_folder.h"
+#include "comm/device_backends.h"
 #include "comm/exchange.h"
 #include "comm/libtorch_version.h"
 #include "comm/meet_through_launcher.h"
@@ -122,7 +123,7 @@ std::shared_ptr<World> make_world(const InitOptions& options) {
     world->host_memory = own_memory(0);
     return world;
   }
-  check_backend_name(options.backend);  // before anybody waits for this rank
+  DeviceBackends::check(options.backend);  // before anybody waits for this rank
   const auto deadline = base::Deadline::in(options.join_timeout);
   world->meeting = meet(identity, options.init_method, deadline);
   world->store = c10::make_intrusive<Store>(world->meeting.client, options.timeout);

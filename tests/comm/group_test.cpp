@@ -93,6 +93,24 @@ TEST(GroupTest, SubGroupsInUnlikeOrderAreAMismatchAtOnce) {
   EXPECT_EQ(found, 2);
 }
 
+TEST(GroupTest, EachDeviceMayHaveItsBackend) {
+  on_ranks(
+      2,
+      [](Group& group) {
+        // Without a CUDA tensor nccl is not made, so this runs without a GPU.
+        EXPECT_EQ(group.backend(), "cpu:gloo,cuda:nccl");
+        at::Tensor sum = at::ones({2});
+        group.all_reduce(sum);
+        EXPECT_EQ(sum[1].item<float>(), 2);
+      },
+      "cpu:gloo,cuda:nccl");
+  for (const char* wrong : {"cpu:gloo,tpu:x", "cpu:gloo,cuda", "cpu:gloo,cpu:shm", "cpu:best"})
+    EXPECT_THROW(on_ranks(
+                     2, [](Group&) {}, wrong),
+                 UsageError)
+        << wrong;
+}
+
 TEST(GroupTest, ManyGroupsComeAndGoAndLeaveNothing) {
   const auto open_descriptors = [] {
     const std::filesystem::directory_iterator begin("/proc/self/fd"), end;
