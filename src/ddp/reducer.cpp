@@ -171,11 +171,14 @@ void Reducer::place_in_bucket(Parameter& parameter) {
 }
 
 void Reducer::launch_ready_buckets() {
-  for (; next_bucket_ < buckets_.size() && buckets_[next_bucket_].missing == 0; ++next_bucket_) {
-    Bucket& bucket = buckets_[next_bucket_];
-    bucket.work =
-        group_.all_reduce(bucket.flat, ReduceOp::kAvg, {.async_op = true, .tag = bucket.tag});
-  }
+  // The last one is left to the end of backward, which follows at once and would only wait for it.
+  for (; next_bucket_ + 1 < buckets_.size() && buckets_[next_bucket_].missing == 0; ++next_bucket_)
+    launch(buckets_[next_bucket_], /*async_op=*/true);
+}
+
+void Reducer::launch(Bucket& bucket, bool async_op) {
+  bucket.work =
+      group_.all_reduce(bucket.flat, ReduceOp::kAvg, {.async_op = async_op, .tag = bucket.tag});
 }
 
 void Reducer::end_backward() {
@@ -185,6 +188,7 @@ void Reducer::end_backward() {
     if (!parameter.ready) place_in_bucket(parameter);
   for (Bucket& bucket : buckets_) bucket.missing = 0;
   launch_ready_buckets();
+  launch(buckets_.back(), /*async_op=*/false);
   for (Bucket& bucket : buckets_) finish_bucket(bucket);
   for (Parameter& parameter : parameters_) parameter.used = false;
   buffers_are_fresh_ = false;

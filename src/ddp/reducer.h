@@ -61,6 +61,7 @@ class Reducer {
   void end_backward();
   void place_in_bucket(Parameter& parameter);
   void launch_ready_buckets();
+  void launch(Bucket& bucket, bool async_op);
   void finish_bucket(Bucket& bucket);
 
   std::shared_ptr<torch::nn::Module> module_;
