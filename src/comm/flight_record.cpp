@@ -140,9 +140,9 @@ void sweep(const fs::path& folder, const std::string& own_head) {
     if (name.starts_with("flight-") && !name.starts_with(own_head))
       found.emplace_back(entry.last_write_time(ignored), entry.path());
   }
-  if (found.size() < kRecordsKept) return;
+  if (found.size() <= kRecordsKept) return;
   std::sort(found.begin(), found.end());
-  for (std::size_t i = 0; i + kRecordsKept <= found.size(); ++i)
+  for (std::size_t i = 0; i + kRecordsKept < found.size(); ++i)
     fs::remove(found[i].second, ignored);
 }
 

@@ -24,12 +24,13 @@ const std::map<std::string, Room> kRooms = {
     {"rendezvous", {false, {"base"}}},
     {"host", {false, {"base"}}},
     {"launch", {false, {"base", "rendezvous"}}},
+    {"doctor", {false, {"base"}}},
     {"data", {true, {"base"}}},
     {"checkpoint", {true, {"base"}}},
     {"comm", {true, {"base", "rendezvous", "host"}}},
     {"comm/backends", {true, {"base", "host", "comm"}}},
     {"ddp", {true, {"base", "comm"}}},
-    {"tools", {false, {"base", "launch"}}},
+    {"tools", {false, {"base", "doctor", "launch"}}},
 };
 
 /// A room's public door is its own header; doors may include doors as rooms include rooms.

@@ -4,6 +4,8 @@
 #include <vector>
 
 #include "base/env.h"
+#include "base/terminal.h"
+#include "doctor/doctor.h"
 #include "launch/command_line.h"
 #include "launch/guardian.h"
 #include "launch/program.h"
@@ -15,6 +17,7 @@ using lockstep::launch::Verb;
 constexpr const char* kUsage =
     "lockstep VERB ...\n\n"
     "  run       start a program as the workers of one job (the flags are torchrun's)\n"
+    "  doctor    who differed in a job that failed; is this machine ready for one\n"
     "  launch    the same in the manner of python -m torch.distributed.launch\n\n"
     "  lockstep VERB --help    the flags of a verb\n"
     "  lockstep --version\n";
@@ -37,6 +40,17 @@ int run(Verb verb, const std::vector<std::string>& arguments) {
   return run_job(options);
 }
 
+int doctor(const std::vector<std::string>& arguments) {
+  using namespace lockstep::doctor;
+  try {
+    const Answer answer = lockstep::doctor::doctor(arguments, lockstep::base::is_terminal(1));
+    print(answer.text);
+    return answer.code;
+  } catch (const lockstep::DataError& error) {
+    return complain("doctor", error, kExitInput);
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -45,6 +59,7 @@ int main(int argc, char** argv) {
   try {
     if (verb == "run") return run(Verb::kRun, arguments);
     if (verb == "launch") return run(Verb::kLaunch, arguments);
+    if (verb == "doctor") return doctor(arguments);
     if (verb == "--help" || verb == "-h" || verb == "help") return print(kUsage);
     if (verb == "--version") return print("lockstep " LOCKSTEP_VERSION "\n");
     std::fprintf(stderr, "lockstep: unknown verb '%s'\n  remedy: lockstep --help lists them\n",
