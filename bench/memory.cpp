@@ -1,11 +1,15 @@
 // bench_memory bare|ddp: trains a model with 100 MB of gradients for a few steps and prints the
-// process's peak memory as JSON, from rank 0.
+// process's memory as JSON, from rank 0: the peak of what is resident in it, and what it had with
+// all gradients there, where a page that ranks share counts as a part for each.
 #include <lockstep/lockstep.h>
 #include <sys/resource.h>
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <string_view>
 
 namespace {
@@ -24,25 +28,41 @@ torch::nn::Sequential make_model() {
   return model;
 }
 
+constexpr double kMebi = 1024 * 1024;
+
+/// This process's share of the memory that it maps, in MiB.
+double proportional_mb() {
+  std::ifstream file("/proc/self/smaps_rollup");
+  for (std::string word; file >> word;) {
+    double kibi = 0;
+    if (word == "Pss:" && file >> kibi) return kibi / 1024;
+  }
+  return 0;
+}
+
+/// Returns the largest share that the process had with all gradients there.
 template <class Model>
-void train(Model& model, const std::vector<torch::Tensor>& parameters) {
+double train(Model& model, const std::vector<torch::Tensor>& parameters) {
   torch::optim::SGD optimizer(parameters, 0.01);
   const torch::Tensor input = torch::randn({kBatch, kWidth});
+  double largest = 0;
   for (int step = 0; step < kSteps; ++step) {
     optimizer.zero_grad();
     model.forward(input).square().mean().backward();
+    largest = std::max(largest, proportional_mb());
     optimizer.step();
   }
+  return largest;
 }
 
-void report(int rank, const std::vector<torch::Tensor>& parameters) {
+void report(int rank, const std::vector<torch::Tensor>& parameters, double share_mb) {
   if (rank != 0) return;
   double bytes = 0;
   for (const auto& parameter : parameters) bytes += static_cast<double>(parameter.nbytes());
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
-  constexpr double kMebi = 1024 * 1024;
   std::puts(nlohmann::json{{"gradients_mb", bytes / kMebi},
+                           {"share_mb", share_mb},
                            {"peak_rss_mb", static_cast<double>(usage.ru_maxrss) / 1024}}
                 .dump()
                 .c_str());
@@ -60,14 +80,14 @@ int main(int argc, char** argv) {
   torch::nn::Sequential model = make_model();
   const auto parameters = model->parameters();
   if (mode == "bare") {
-    train(*model, parameters);
-    report(lockstep::place().rank, parameters);
+    const double share = train(*model, parameters);
+    report(lockstep::place().rank, parameters, share);
     return 0;
   }
   auto world = lockstep::init_process_group();
   lockstep::DistributedDataParallel parallel(model, world);
-  train(parallel, parameters);
-  report(world.rank(), parameters);
+  const double share = train(parallel, parameters);
+  report(world.rank(), parameters, share);
   world.barrier();
   lockstep::destroy_process_group();
   return 0;

@@ -15,6 +15,12 @@ from torch.nn.parallel import DistributedDataParallel
 LAYERS, WIDTH, BATCH, STEPS = 24, 1024, 8, 5
 
 
+def share_mb():
+    """This process's share of the memory that it maps, in MiB."""
+    with open("/proc/self/smaps_rollup") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("Pss:")) / 1024
+
+
 def main():
     torch.manual_seed(0)
     layers = []
@@ -28,14 +34,16 @@ def main():
         model = DistributedDataParallel(model)
     optimizer = torch.optim.SGD(parameters, lr=0.01)
     data = torch.randn(BATCH, WIDTH)
+    share = 0
     for _ in range(STEPS):
         optimizer.zero_grad()
         model(data).square().mean().backward()
+        share = max(share, share_mb())
         optimizer.step()
     if os.environ.get("RANK", "0") == "0":
         gradients = sum(parameter.nbytes for parameter in parameters) / 2**20
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        print(json.dumps({"gradients_mb": gradients, "peak_rss_mb": peak}), flush=True)
+        print(json.dumps({"gradients_mb": gradients, "share_mb": share, "peak_rss_mb": peak}), flush=True)
     if distributed:
         dist.barrier()
         dist.destroy_process_group()
