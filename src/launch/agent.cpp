@@ -17,6 +17,7 @@
 #include "base/thread_name.h"
 #include "launch/attempt.h"
 #include "launch/console.h"
+#include "launch/inquiry.h"
 #include "launch/meeting_place.h"
 #include "launch/nodes.h"
 #include "launch/report.h"
@@ -40,13 +41,20 @@ Agreement agree_alone(const RunOptions& options) {
   return agreement;
 }
 
+std::optional<base::Deadline> earlier(const std::optional<base::Deadline>& left,
+                                      const std::optional<base::Deadline>& right) {
+  if (!left || !right) return left ? left : right;
+  return left->time() < right->time() ? left : right;
+}
+
 class Agent {
  public:
   Agent(const AgentTask& task, unsigned long open_files)
       : task_(task),
         open_files_(open_files),
         signals_(base::awaitable_signals()),
-        console_(poller_) {
+        console_(poller_),
+        inquiry_(poller_, task.folder.path()) {
     poller_.watch(signals_.get(), EPOLLIN, [this](std::uint32_t) { on_signals(); });
     poller_.watch(task_.guardian, EPOLLIN, [this](std::uint32_t) { on_guardian_lost(); });
     if (task_.options.nodes == 1) return;
@@ -75,9 +83,12 @@ class Agent {
         nodes_ ? agree_with_others(number) : place_alone(number);
     if (!agreement) return without_agreement(number);
     if (!logs_) logs_.emplace(task_.options, agreement->job.run_id, task_.folder.path());
+    Placement placement = agreement->placement;
+    placement.inquiry = inquiry_.path();
+    placement.flight_folder = logs_->flight_folder().string();
     Attempt attempt(
         {poller_, console_, task_.options, task_.program, agreement->job, *logs_, open_files_},
-        agreement->placement);
+        placement);
     current_ = &attempt;
     launcher_error_.clear();
     try {
@@ -92,7 +103,8 @@ class Agent {
       // Before each wait: the others' word may have come together with the agreement.
       if (nodes_) follow_others(attempt, number);
       if (attempt.finished()) break;
-      poller_.wait(attempt.deadline());
+      poller_.wait(earlier(attempt.deadline(), inquiry_.deadline()));
+      inquiry_.step();
     }
     current_ = nullptr;
     AttemptOutcome outcome = outcome_of(attempt, number);
@@ -216,6 +228,7 @@ class Agent {
   void on_signal(int signal) {
     const auto& handled = task_.options.handled_signals;
     const bool named = std::find(handled.begin(), handled.end(), signal) != handled.end();
+    if (!named && signal == SIGQUIT) return tell_activity();
     if (!named && (signal == SIGUSR1 || signal == SIGUSR2)) {
       if (current_ != nullptr) current_->forward(signal);
       return;
@@ -232,6 +245,13 @@ class Agent {
                          task_.options.grace.count(), " s",
                          signal == SIGINT ? "; Ctrl-C again kills them at once" : ""));
     current_->stop(named ? signal : SIGTERM);
+  }
+
+  void tell_activity() {
+    inquiry_.ask([this](const Inquiry::Told& told) {
+      const auto workers = current_ != nullptr ? current_->running() : std::vector<RunningWorker>();
+      console_.text(Console::kErr, activity_text(workers, told));
+    });
   }
 
   void on_guardian_lost() {
@@ -273,6 +293,7 @@ class Agent {
   base::Poller poller_;
   base::SignalFd signals_;  // before any thread: they inherit that the signals are blocked
   Console console_;
+  Inquiry inquiry_;
   std::unique_ptr<Nodes> nodes_;  // of a job on several nodes
   Agreement alone_;
   std::unique_ptr<base::HeldPort> port_;

@@ -172,6 +172,15 @@ int Attempt::alive() const {
                                         [](const auto& worker) { return !worker->outcome; }));
 }
 
+std::vector<RunningWorker> Attempt::running() const {
+  std::vector<RunningWorker> found;
+  for (const auto& worker : workers_)
+    if (!worker->outcome)
+      found.push_back({placement_.rank_of(worker->local_rank), worker->process.pid,
+                       seconds(Clock::now() - worker->started)});
+  return found;
+}
+
 void Attempt::forward(int signal) {
   for (const auto& worker : workers_)
     if (!worker->outcome) base::send_signal(worker->process.pid, signal);

@@ -8,6 +8,7 @@
 #include "base/deadline.h"
 #include "base/poller.h"
 #include "base/process.h"
+#include "launch/activity.h"
 #include "launch/console.h"
 #include "launch/diagnosis.h"
 #include "launch/log_tree.h"
@@ -69,6 +70,9 @@ class Attempt {
   const std::vector<WorkerOutcome>& ended() const { return ended_; }
 
   int alive() const;
+
+  /// The workers that have not ended.
+  std::vector<RunningWorker> running() const;
 
   /// Is it being ended: by a failure, by `stop` or `kill`?
   bool ending() const { return phase_ != Phase::kRunning && phase_ != Phase::kSettling; }

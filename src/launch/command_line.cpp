@@ -149,7 +149,7 @@ void check_together(Verb verb, const RunOptions& options) {
 RunOptions parse_command_line(Verb verb, const std::vector<std::string>& arguments,
                               const base::Env& env) {
   RunOptions options;
-  options.handled_signals = signal_list({"SIGTERM,SIGINT,SIGHUP,SIGQUIT", ""});
+  options.handled_signals = signal_list({"SIGTERM,SIGINT,SIGHUP", ""});
   // torchrun's own variable for the grace, below PET_SHUTDOWN_TIMEOUT.
   if (const auto grace = env.text("TORCH_ELASTIC_SHUTDOWN_TIMEOUT"))
     options.grace = seconds({*grace, "TORCH_ELASTIC_SHUTDOWN_TIMEOUT"});

@@ -79,7 +79,7 @@ const Flag kFlags[] = {
     {kEnds, "shutdown-timeout", 0, "SECONDS", "30",
      "From the signal that asks workers to end to SIGKILL, on every path",
      [](V v, O o) { o.grace = seconds(v); }},
-    {kEnds, "signals-to-handle", 0, "SIGNAL,...", "SIGTERM,SIGINT,SIGHUP,SIGQUIT",
+    {kEnds, "signals-to-handle", 0, "SIGNAL,...", "SIGTERM,SIGINT,SIGHUP",
      "Signals that are passed on to the workers and end the job",
      [](V v, O o) { o.handled_signals = signal_list(v); }},
 

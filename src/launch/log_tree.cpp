@@ -67,6 +67,10 @@ void LogTree::begin_attempt(int attempt, int local_world_size) {
     make_folders(attempt_folder_ / std::to_string(rank));
 }
 
+fs::path LogTree::flight_folder() const {
+  return wanted_ && !discard_ ? job_folder_ / "flight" : fs::path();
+}
+
 fs::path LogTree::error_file(int local_rank) const {
   // In the private folder one file needs no folder of its own.
   if (!wanted_ || discard_) return concat(attempt_folder_.string(), ".", local_rank, ".error.json");

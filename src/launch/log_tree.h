@@ -23,6 +23,9 @@ class LogTree {
   bool wanted() const { return wanted_; }
   const std::filesystem::path& job_folder() const { return job_folder_; }
 
+  /// Where workers leave their flight records; empty where there are no log files.
+  std::filesystem::path flight_folder() const;
+
   std::filesystem::path error_file(int local_rank) const;
   std::filesystem::path stream_file(int local_rank, Streams stream) const;
   std::filesystem::path filtered_file(Streams stream) const;

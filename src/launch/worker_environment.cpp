@@ -87,6 +87,10 @@ std::vector<std::string> worker_environment(const std::vector<std::string>& inhe
   // One that an enclosing job left here would lead to that job's workers.
   variables.erase(base::contract::kRendezvous);
   if (!placement.rendezvous.empty()) variables[base::contract::kRendezvous] = placement.rendezvous;
+  variables.erase(base::contract::kInquiry);
+  if (!placement.inquiry.empty()) variables[base::contract::kInquiry] = placement.inquiry;
+  if (!placement.flight_folder.empty())
+    variables.emplace(base::contract::kFlightFolder, placement.flight_folder);
   const auto all_cpus = static_cast<int>(base::allowed_cpus().size());
   const auto threads = threads_per_worker(usable_cpus, all_cpus, placement.local_world_size);
   if (threads && variables["OMP_NUM_THREADS"].empty())

@@ -26,7 +26,9 @@ struct Placement {
   int world_size = 1;
   std::string master_address = "127.0.0.1";
   std::uint16_t master_port = 0;
-  std::string rendezvous;  ///< LOCKSTEP_RENDEZVOUS; empty when the workers are on several nodes
+  std::string rendezvous;     ///< LOCKSTEP_RENDEZVOUS; empty when the workers are on several nodes
+  std::string inquiry;        ///< LOCKSTEP_INQUIRY
+  std::string flight_folder;  ///< LOCKSTEP_FLIGHT_DIR, unless set; empty: the library's own choice
 
   int rank_of(int local_rank) const { return first_rank + local_rank; }
 };

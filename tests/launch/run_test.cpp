@@ -34,7 +34,7 @@ TEST(RunTest, TellsEachWorkerWhoItIs) {
                                  "$TORCHELASTIC_USE_AGENT_STORE $TORCHELASTIC_SIGNALS_TO_HANDLE "
                                  "$TORCH_NCCL_ASYNC_ERROR_HANDLING");
   EXPECT_EQ(run.code, 0) << run.err;
-  const std::string common = " 127.0.0.1 0 2 False SIGTERM,SIGINT,SIGHUP,SIGQUIT 1";
+  const std::string common = " 127.0.0.1 0 2 False SIGTERM,SIGINT,SIGHUP 1";
   EXPECT_THAT(lines_of(run.out), UnorderedElementsAre(concat("0 0 3 3 0 1 trainer 0 3", common),
                                                       concat("1 1 3 3 0 1 trainer 1 3", common),
                                                       concat("2 2 3 3 0 1 trainer 2 3", common)));
