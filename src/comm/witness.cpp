@@ -25,6 +25,8 @@ std::string seconds_since(std::int64_t real_time_ns) {
   return std::move(text).str();
 }
 
+}  // namespace
+
 std::string tell(const CallRecord& call) {
   const std::string text = concat(call.op, " #", call.sequence, " ",
                                   call.text().substr(std::string_view(call.op).size()));
@@ -38,8 +40,6 @@ std::string tell(const CallRecord& call) {
   }
   return text;
 }
-
-}  // namespace
 
 Witness::Witness(std::shared_ptr<World> world, std::string group, std::vector<int> world_ranks)
     : world_(std::move(world)), group_(std::move(group)), world_ranks_(std::move(world_ranks)) {}

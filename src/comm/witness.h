@@ -8,6 +8,9 @@
 
 namespace lockstep::comm {
 
+/// "all_reduce #7 (sum, float32[4]) at train.cpp:30, begun 9.8 s ago".
+std::string tell(const host::CallRecord& call);
+
 /// What can be told of a group's members when something goes wrong: who they are, what they do, and
 /// what they called last. Of ranks on other hosts only who they are. Thread-safe.
 class Witness {

@@ -138,6 +138,9 @@ std::shared_ptr<World> make_world(const InitOptions& options) {
                             base::Env::of_process(), deadline.remaining());
   world->host_memory =
       share_host_memory(exchange, world->hosts.of_rank, place.rank, deadline.remaining());
+  if (const auto inquiry = base::Env::of_process().text(base::contract::kInquiry))
+    world->answerer =
+        std::make_unique<Answerer>(*inquiry, place.rank, world->host_memory.recorders);
   return world;
 }
 

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
+#include "comm/answerer.h"
 #include "comm/flight_record.h"
 #include "comm/host_memory.h"
 #include "comm/hosts.h"
@@ -24,6 +25,7 @@ struct World {
   Hosts hosts;
   HostMemory host_memory;
   FlightRecord flight_record;
+  std::unique_ptr<Answerer> answerer;  ///< null without a launcher that asks
 
   /// Sub-groups made so far, counted by other member and by list of ranks: see Group::new_group.
   std::mutex groups_mutex;
